@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Structured IR building: the few shapes that kernels are made of (loads at offsets, counted loops, intrinsics).
+
+A thin layer over `llvmlite.ir`. Integers are coerced to i32 constants, pointers are opaque, offsets are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+F32 = ir.FloatType()
+PTR = ir.PointerType()
+VOID = ir.VoidType()
+
+Value = ir.Value
+Operand = ir.Value | int
+Carried = Sequence[ir.Value]
+LoopBody = Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value] | None]
+
+
+class _VolatileLoad(ir.instructions.LoadInstr):  # type: ignore[misc]
+    """A load that LLVM neither merges nor moves past other volatile loads; llvmlite has no switch for it."""
+
+    def descr(self, buf: list[str]) -> None:
+        (pointer,) = self.operands
+        buf.append(f"load volatile {self.type}, {pointer.type} {pointer.get_reference()}, align {self.align}\n")
+
+
+class Function:
+    """A function under construction: the insertion point, its arguments, and helpers that append instructions."""
+
+    def __init__(self, module: ir.Module, name: str, arguments: Sequence[ir.Type] = (), result: ir.Type = VOID) -> None:
+        self.module = module
+        self.function = ir.Function(module, ir.FunctionType(result, list(arguments)), name)
+        self.function.attributes.add("nounwind")
+        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.arguments: tuple[ir.Value, ...] = tuple(self.function.args)
+
+    # -- values ---------------------------------------------------------------------------------------------------
+
+    def const(self, value: int, kind: ir.Type = I32) -> ir.Constant:
+        """An integer constant, wrapped to the width of `kind`."""
+        bits = kind.width
+        value &= (1 << bits) - 1
+        return ir.Constant(kind, value - (1 << bits) if value >> (bits - 1) and bits > 1 else value)
+
+    def float(self, value: float) -> ir.Constant:
+        return ir.Constant(F32, value)
+
+    def splat(self, value: int, kind: ir.VectorType) -> ir.Constant:
+        return ir.Constant(kind, [value] * kind.count)
+
+    def value(self, operand: Operand, kind: ir.Type = I32) -> ir.Value:
+        return self.const(operand, kind) if isinstance(operand, int) else operand
+
+    def _pair(self, a: Operand, b: Operand) -> tuple[ir.Value, ir.Value]:
+        kind = next((x.type for x in (a, b) if not isinstance(x, int)), I32)
+        if isinstance(kind, ir.VectorType):
+            return (self.splat(a, kind) if isinstance(a, int) else a), (self.splat(b, kind) if isinstance(b, int) else b)
+        return self.value(a, kind), self.value(b, kind)
+
+    def add(self, a: Operand, b: Operand) -> ir.Value:
+        return self.builder.add(*self._pair(a, b))
+
+    def sub(self, a: Operand, b: Operand) -> ir.Value:
+        return self.builder.sub(*self._pair(a, b))
+
+    def mul(self, a: Operand, b: Operand) -> ir.Value:
+        return self.builder.mul(*self._pair(a, b))
+
+    def and_(self, a: Operand, b: Operand) -> ir.Value:
+        return self.builder.and_(*self._pair(a, b))
+
+    def or_(self, a: Operand, b: Operand) -> ir.Value:
+        return self.builder.or_(*self._pair(a, b))
+
+    def xor(self, a: Operand, b: Operand) -> ir.Value:
+        return self.builder.xor(*self._pair(a, b))
+
+    def shl(self, a: Operand, b: Operand) -> ir.Value:
+        return self.builder.shl(*self._pair(a, b))
+
+    def ashr(self, a: Operand, b: Operand) -> ir.Value:
+        return self.builder.ashr(*self._pair(a, b))
+
+    def lshr(self, a: Operand, b: Operand) -> ir.Value:
+        return self.builder.lshr(*self._pair(a, b))
+
+    def compare(self, relation: str, a: Operand, b: Operand) -> ir.Value:
+        """A signed comparison ('<', '<=', '==', '!=', '>', '>=')."""
+        return self.builder.icmp_signed(relation, *self._pair(a, b))
+
+    def compare_unsigned(self, relation: str, a: Operand, b: Operand) -> ir.Value:
+        return self.builder.icmp_unsigned(relation, *self._pair(a, b))
+
+    def select(self, condition: ir.Value, yes: Operand, no: Operand) -> ir.Value:
+        return self.builder.select(condition, *self._pair(yes, no))
+
+    def minimum(self, a: Operand, b: Operand) -> ir.Value:
+        a, b = self._pair(a, b)
+        return self.intrinsic("llvm.smin", a.type, [a, b], overload=[a.type])
+
+    def maximum(self, a: Operand, b: Operand) -> ir.Value:
+        a, b = self._pair(a, b)
+        return self.intrinsic("llvm.smax", a.type, [a, b], overload=[a.type])
+
+    def sext(self, a: ir.Value, kind: ir.Type = I32) -> ir.Value:
+        return self.builder.sext(a, kind)
+
+    def zext(self, a: ir.Value, kind: ir.Type = I32) -> ir.Value:
+        return self.builder.zext(a, kind)
+
+    def trunc(self, a: ir.Value, kind: ir.Type) -> ir.Value:
+        return self.builder.trunc(a, kind)
+
+    def rotate_left(self, a: ir.Value, bits: int) -> ir.Value:
+        return self.intrinsic("llvm.fshl.i32", I32, [a, a, self.const(bits)])
+
+    def intrinsic(
+        self, name: str, result: ir.Type, arguments: Sequence[Operand], overload: Sequence[ir.Type] = ()
+    ) -> ir.Value:
+        """Calls an LLVM intrinsic by its full name, or by its stem and the types that are appended to it."""
+        full = name + "".join(f".{_mangle(kind)}" for kind in overload)
+        values = [self.value(a) for a in arguments]
+        return self.builder.call(self.declare(full, [v.type for v in values], result), values)
+
+    def declare(self, name: str, arguments: Sequence[ir.Type], result: ir.Type = VOID) -> ir.Function:
+        """The function `name` of this module, declared at first use."""
+        if name in self.module.globals:
+            return self.module.globals[name]
+        return ir.Function(self.module, ir.FunctionType(result, list(arguments)), name)
+
+    # -- memory ---------------------------------------------------------------------------------------------------
+
+    def offset(self, pointer: ir.Value, offset: Operand) -> ir.Value:
+        """`pointer` advanced by `offset` bytes."""
+        if isinstance(offset, int) and offset == 0:
+            return pointer
+        return self.builder.gep(pointer, [self.value(offset)], source_etype=I8)
+
+    def load(
+        self, kind: ir.Type, pointer: ir.Value, offset: Operand = 0, align: int | None = None, volatile: bool = False
+    ) -> ir.Value:
+        """Loads a `kind` (natural alignment unless given); `volatile` pins it in place and order."""
+        address = self.offset(pointer, offset)
+        align = align if align is not None else _natural(kind)
+        if not volatile:
+            return self.builder.load(address, align=align, typ=kind)
+        instruction = _VolatileLoad(self.builder.block, address, "", kind)
+        instruction.align = align
+        self.builder._insert(instruction)
+        return instruction
+
+    def load_s8(self, pointer: ir.Value, offset: Operand = 0, volatile: bool = False) -> ir.Value:
+        return self.sext(self.load(I8, pointer, offset, volatile=volatile))
+
+    def load_u8(self, pointer: ir.Value, offset: Operand = 0, volatile: bool = False) -> ir.Value:
+        return self.zext(self.load(I8, pointer, offset, volatile=volatile))
+
+    def load_s16(self, pointer: ir.Value, offset: Operand = 0, volatile: bool = False) -> ir.Value:
+        return self.sext(self.load(I16, pointer, offset, volatile=volatile))
+
+    def load_i32(self, pointer: ir.Value, offset: Operand = 0, volatile: bool = False) -> ir.Value:
+        return self.load(I32, pointer, offset, volatile=volatile)
+
+    def load_pair(self, pointer: ir.Value, offset: Operand = 0) -> tuple[ir.Value, ir.Value]:
+        """Two consecutive words by one volatile 64-bit load (LDRD on Thumb-2), 4-byte aligned: (low, high)."""
+        both = self.load(I64, pointer, offset, align=4, volatile=True)
+        return self.trunc(both, I32), self.trunc(self.lshr(both, 32), I32)
+
+    def store(self, value: ir.Value, pointer: ir.Value, offset: Operand = 0, align: int | None = None) -> None:
+        self.builder.store(
+            value, self.offset(pointer, offset), align=align if align is not None else _natural(value.type)
+        )
+
+    def store_i8(self, value: ir.Value, pointer: ir.Value, offset: Operand = 0) -> None:
+        self.store(self.trunc(value, I8) if value.type != I8 else value, pointer, offset)
+
+    def store_i16(self, value: ir.Value, pointer: ir.Value, offset: Operand = 0) -> None:
+        self.store(self.trunc(value, I16) if value.type != I16 else value, pointer, offset)
+
+    def alloca(self, kind: ir.Type, count: int = 1) -> ir.Value:
+        """A fixed local array; always in the entry block so that the frame is static."""
+        with self.builder.goto_entry_block():
+            return self.builder.alloca(ir.ArrayType(kind, count))
+
+    # -- control --------------------------------------------------------------------------------------------------
+
+    def loop(
+        self, count: Operand, body: LoopBody, carried: Carried = (), step: int = 1, start: Operand = 0
+    ) -> list[ir.Value]:
+        """`for i in range(start, count, step)`: `body(i, carried) -> next carried`; returns the last carried values.
+
+        The body runs at least once (counts are known to be positive where kernels are chosen) and `i` must hit
+        `count` exactly. With `count` 0 or 1 known here, no loop is made.
+        """
+        if isinstance(count, int) and isinstance(start, int):
+            if count == start:
+                return list(carried)
+            if count == start + step:
+                return list(body(self.const(start), list(carried)) or ())
+        before = self.builder.block
+        head = self.builder.append_basic_block("loop")
+        done = self.builder.append_basic_block("done")
+        self.builder.branch(head)
+        self.builder.position_at_end(head)
+        index = self.builder.phi(I32)
+        phis = [self.builder.phi(v.type) for v in carried]
+        after = list(body(index, list(phis)) or ())
+        latch = self.builder.block
+        advanced = self.add(index, step)
+        index.add_incoming(self.value(start), before)
+        index.add_incoming(advanced, latch)
+        for phi, first, following in zip(phis, carried, after, strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(following, latch)
+        self.builder.cbranch(self.compare("!=", advanced, count), head, done)
+        self.builder.position_at_end(done)
+        return after
+
+    def loop_until(
+        self,
+        end: ir.Value,
+        pointer: ir.Value,
+        body: Callable[[ir.Value, list[ir.Value]], tuple[ir.Value, Sequence[ir.Value]]],
+        carried: Carried = (),
+    ) -> tuple[ir.Value, list[ir.Value]]:
+        """Runs `body(pointer, carried) -> (next pointer, next carried)` until the pointer equals `end` (at least once).
+
+        Comparing pointers spares a counter register."""
+        before = self.builder.block
+        head = self.builder.append_basic_block("walk")
+        done = self.builder.append_basic_block("done")
+        self.builder.branch(head)
+        self.builder.position_at_end(head)
+        cursor = self.builder.phi(PTR)
+        phis = [self.builder.phi(v.type) for v in carried]
+        advanced, after = body(cursor, list(phis))
+        latch = self.builder.block
+        cursor.add_incoming(pointer, before)
+        cursor.add_incoming(advanced, latch)
+        for phi, first, following in zip(phis, carried, after, strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(following, latch)
+        self.builder.cbranch(self.builder.icmp_unsigned("!=", advanced, end), head, done)
+        self.builder.position_at_end(done)
+        return advanced, list(after)
+
+    def branch(self, condition: ir.Value, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
+        """`if condition: then() else: otherwise()`; values pass through memory or `select`, not through here."""
+        if otherwise is None:
+            with self.builder.if_then(condition):
+                then()
+        else:
+            with self.builder.if_else(condition) as (yes, no):
+                with yes:
+                    then()
+                with no:
+                    otherwise()
+
+    def return_void(self) -> None:
+        self.builder.ret_void()
+
+
+def _natural(kind: ir.Type) -> int:
+    if isinstance(kind, ir.IntType):
+        return max(1, int(kind.width) // 8)
+    if isinstance(kind, ir.VectorType):
+        return _natural(kind.element) * int(kind.count)
+    return 8 if isinstance(kind, ir.DoubleType) else 4
+
+
+def _mangle(kind: ir.Type) -> str:
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{_mangle(kind.element)}"
+    return {"float": "f32", "double": "f64"}.get(str(kind), str(kind))

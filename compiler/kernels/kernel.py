@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel is: code for a class of layers, called with a table of parameters.
+
+Two layers whose `Kernel` values are equal share one function; what differs between them (addresses, counts,
+weights) is in the parameter table of each call.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+from llvmlite import ir
+
+from compiler.codegen.builder import I32, PTR, Function
+
+
+class Role(Enum):
+    INPUT = "input"
+    OUTPUT = "output"
+    SCRATCH = "scratch"
+
+
+@dataclass(frozen=True)
+class Place:
+    """An address known when the arena is planned: an operand of the operator, or the dispatch's scratch memory."""
+
+    role: Role
+    index: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Read-only bytes for flash; equal constants are stored once. `words` tables (int32) are kept apart for reading."""
+
+    data: bytes
+    align: int = 4
+
+
+Argument = int | Place | Constant
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How LLVM compiles a kernel; measured, not guessed (see docs/performance-log.md).
+
+    `optimize` runs the O2 pipeline without unrolling and vectorisation; `opt_level` is the code generator's.
+    `flags` are LLVM's hidden options, set while the kernel is compiled.
+    """
+
+    optimize: bool = False
+    opt_level: int = 2
+    flags: tuple[str, ...] = ()
+
+
+class Kernel(ABC):
+    """A frozen dataclass whose fields are compile-time facts; `parameters` names the call's table entries in order.
+
+    `name` must differ wherever the code differs, and be a C identifier.
+    """
+
+    parameters: ClassVar[tuple[str, ...]]
+    options: ClassVar[CompileOptions] = CompileOptions()
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    @abstractmethod
+    def build(self, f: KernelFunction) -> None:
+        """Emits the body; the return is added behind it."""
+
+
+class KernelFunction(Function):
+    """A kernel under construction: `void name(const void *table)`; table entries are loaded where they are used."""
+
+    def __init__(self, module: ir.Module, kernel: Kernel) -> None:
+        super().__init__(module, kernel.name, [PTR])
+        self.kernel = kernel
+
+    def integer(self, parameter: str) -> ir.Value:
+        """The i32 value of a table entry."""
+        return self.load(I32, self.arguments[0], 4 * self.kernel.parameters.index(parameter))
+
+    def pointer(self, parameter: str) -> ir.Value:
+        """The address in a table entry."""
+        return self.load(PTR, self.arguments[0], 4 * self.kernel.parameters.index(parameter))
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A kernel with its arguments, in the order of `kernel.parameters`."""
+
+    kernel: Kernel
+    arguments: tuple[Argument, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.arguments) != len(self.kernel.parameters):
+            raise ValueError(f"{self.kernel.name}: {len(self.arguments)} arguments for {self.kernel.parameters}")
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """How one operator runs: kernel calls in order, with the scratch bytes they need (16-byte aligned) and the
+    multiply-accumulates they stand for. An alias has no call: output 0 is input 0's memory."""
+
+    calls: tuple[KernelCall, ...]
+    scratch_bytes: int = 0
+    macs: int = 0
+
+    @property
+    def is_alias(self) -> bool:
+        return not self.calls
+
+
+ALIAS = Lowered(())
+INPUT, OUTPUT, SCRATCH = Place(Role.INPUT), Place(Role.OUTPUT), Place(Role.SCRATCH)
