@@ -76,7 +76,7 @@ def rule(constraint: Constraint) -> str:
 
 def no_options(options: Any) -> None:
     """For operators without attributes."""
-    return None
+    del options
 
 
 def as_dtype(array: Array, tensor: Tensor) -> Array:
