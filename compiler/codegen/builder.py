@@ -7,6 +7,7 @@ A thin layer over `llvmlite.ir`. Integers are coerced to i32 constants, pointers
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from llvmlite import ir
 
@@ -15,13 +16,13 @@ F32 = ir.FloatType()
 PTR = ir.PointerType()
 VOID = ir.VoidType()
 
-Value = ir.Value
-Operand = ir.Value | int
-Carried = Sequence[ir.Value]
-LoopBody = Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value] | None]
+Value: TypeAlias = ir.Value
+Operand: TypeAlias = ir.Value | int
+Carried: TypeAlias = Sequence[ir.Value]
+LoopBody: TypeAlias = Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value] | None]
 
 
-class _VolatileLoad(ir.instructions.LoadInstr):  # type: ignore[misc]
+class _VolatileLoad(ir.instructions.LoadInstr):
     """A load that LLVM neither merges nor moves past other volatile loads; llvmlite has no switch for it."""
 
     def descr(self, buf: list[str]) -> None:
@@ -59,7 +60,8 @@ class Function:
     def _pair(self, a: Operand, b: Operand) -> tuple[ir.Value, ir.Value]:
         kind = next((x.type for x in (a, b) if not isinstance(x, int)), I32)
         if isinstance(kind, ir.VectorType):
-            return (self.splat(a, kind) if isinstance(a, int) else a), (self.splat(b, kind) if isinstance(b, int) else b)
+            left = self.splat(a, kind) if isinstance(a, int) else a
+            return left, self.splat(b, kind) if isinstance(b, int) else b
         return self.value(a, kind), self.value(b, kind)
 
     def add(self, a: Operand, b: Operand) -> ir.Value:
@@ -249,7 +251,9 @@ class Function:
         self.builder.position_at_end(done)
         return advanced, list(after)
 
-    def branch(self, condition: ir.Value, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
+    def branch(
+        self, condition: ir.Value, then: Callable[[], None], otherwise: Callable[[], None] | None = None
+    ) -> None:
         """`if condition: then() else: otherwise()`; values pass through memory or `select`, not through here."""
         if otherwise is None:
             with self.builder.if_then(condition):
