@@ -71,10 +71,12 @@ def windows(x: NDArray[Any], w: Window, zero_point: float, dtype: Any = np.int64
     padded = np.zeros(
         (w.pad_top + w.input_height + w.pad_bottom, w.pad_left + w.input_width + w.pad_right, w.input_channels), dtype
     )
-    padded[w.pad_top : w.pad_top + w.input_height, w.pad_left : w.pad_left + w.input_width] = x.astype(dtype) - zero_point
+    inner = padded[w.pad_top : w.pad_top + w.input_height, w.pad_left : w.pad_left + w.input_width]
+    inner[...] = x.astype(dtype) - zero_point
     rows = np.arange(w.output_height)[:, None] * w.stride_height + np.arange(w.kernel_height) * w.dilation_height
     columns = np.arange(w.output_width)[:, None] * w.stride_width + np.arange(w.kernel_width) * w.dilation_width
-    return padded[rows[:, None, :, None], columns[None, :, None, :]]
+    patches: NDArray[Any] = padded[rows[:, None, :, None], columns[None, :, None, :]]
+    return patches
 
 
 def conv_2d(layer: Conv2D, x: NDArray[Any]) -> Int64Array:
