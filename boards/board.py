@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class MemoryKind(Enum):
@@ -14,7 +15,7 @@ class MemoryKind(Enum):
 
 @dataclass(frozen=True)
 class Memory:
-    """A region of the address space, in bytes. `usage` orders RAM banks: the first one holds data and stack."""
+    """A region of the address space, in bytes. Of several RAM banks the first one holds data and stack."""
 
     name: str
     kind: MemoryKind
@@ -32,8 +33,9 @@ class Core:
     """An instruction set with what each tool calls it (boards/cores.toml).
 
     `isa` names the kernel set (compiler/isa/<isa>.py); `march`/`mabi` and `mcpu`/`fpu`/`float_abi` are GCC's names.
-    `multilib_march` is the march by which libgcc and libc are found (without `_zicsr`). `capstone` names the
-    disassembler mode with which an image is checked against the core.
+    `multilib_flags` are the flags by which libgcc and libc are found (Debian's RISC-V GCC falls back to a 64-bit
+    library where `_zicsr` is named). `float_unit` is none, single or double. `interrupt_stack` is in bytes: what the
+    core and the start-up code push when an exception hits, twice (an interrupt, and a fault inside it).
     """
 
     name: str
@@ -46,17 +48,34 @@ class Core:
     gcc_flags: tuple[str, ...]
     multilib_flags: tuple[str, ...]
     float_unit: str
+    traps_unaligned: bool
+    interrupt_stack: int
+
+
+class RegisterStep(NamedTuple):
+    """A register write of the start-up: `*address = (*address & ~clear) | set`, 32 bits wide.
+
+    Where `wait` is not zero, the firmware then polls, a bounded number of times, until `*address & wait` equals
+    `wait`. With `clear` and `set` both zero nothing is written and the step only waits.
+    """
+
+    address: int
+    clear: int
+    set: int
+    wait: int
 
 
 @dataclass(frozen=True)
 class Console:
-    """The UART that the firmware talks on. `driver` names firmware_templates/uart/<driver>.c.j2."""
+    """The UART that the firmware talks on. `driver` names firmware_templates/uart/<driver>.c.j2; `clock_hz` is the
+    clock that its baud rate is divided from, in Hz."""
 
     driver: str
     base: int
     baud: int
-    setup: tuple[tuple[int, int, int], ...]
-    """Register writes that enable clock and pins before the UART is used: (address, clear mask, set mask)."""
+    clock_hz: int
+    setup: tuple[RegisterStep, ...]
+    """Clock and pins, in order, before the UART is used."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +83,19 @@ class Emulator:
     """How the board runs under QEMU.
 
     `native`: QEMU models the chip and runs firmware.elf unchanged. Otherwise the twin is linked for `machine` with
-    `memories` (their sizes are the real board's) and `console`, from the same objects.
+    `memories` (their sizes are the real board's) and `console`, from the same objects. `cpu` is the argument of
+    QEMU's -cpu, empty for the machine's own; `version` the oldest QEMU that will do. `trap_unaligned`: the board's
+    core faults on unaligned accesses and the machine's does not by itself, so the twin's start-up sets
+    CCR.UNALIGN_TRP.
     """
 
     system: str
     machine: str
     cpu: str
+    version: tuple[int, int]
     native: bool
+    trap_unaligned: bool
+    clock_hz: int
     memories: tuple[Memory, ...]
     console: Console
 
@@ -90,6 +115,8 @@ class Board:
     startup: str
     """Names firmware_templates/startup/<startup>.S.j2: the family of cores that starts alike."""
     vectors: tuple[str, ...]
+    """The vendor's handler names of the chip's own interrupts, from slot 16 of the vector table on; '' is reserved.
+    The 16 slots before belong to the core, so to the start-up template."""
     interrupt_stack: int
     """Bytes of stack reserved for exception entry and nesting."""
     image: str

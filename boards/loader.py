@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards by name: TOML files to frozen values, checked on the way.
+
+A board names a chip (boards/chips/<chip>.toml) and chooses its console, or names a core alone and is then the emulated
+machine of that core. Facts come from vendors' reference manuals and headers, named at the top of each file.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+from boards.board import Board, Console, Core, Emulator, Memory, MemoryKind, RegisterStep
+from boards.machine import Machine, read_machine
+from boards.schema import Table
+from compiler.errors import UserError
+
+ROOT = Path(__file__).parent
+NOT_BOARDS = ("cores", "machines")
+
+
+def board_names(root: Path = ROOT) -> tuple[str, ...]:
+    """Every board's name, sorted; aliases are not among them."""
+    return tuple(sorted(path.stem for path in root.glob("*.toml") if path.stem not in NOT_BOARDS))
+
+
+def board_aliases(root: Path = ROOT) -> dict[str, str]:
+    """Alias to board name. UserError where two boards claim one alias or an alias is a board's name."""
+    names = board_names(root)
+    found: dict[str, str] = {}
+    for name in names:
+        label = f"boards/{name}.toml"
+        for alias in Table.load(root / f"{name}.toml", label).texts("aliases", ()):
+            if alias in names or alias in found:
+                other = found.get(alias, alias)
+                raise UserError("an alias must name one board", where=label, got=f"{alias}, taken by {other}")
+            found[alias] = name
+    return found
+
+
+def load_board(name: str, root: Path = ROOT) -> Board:
+    """The board called `name` (or so by alias). UserError for an unknown name, or for a fault in its data."""
+    aliases = board_aliases(root)
+    resolved = aliases.get(name, name)
+    if resolved not in board_names(root):
+        raise unknown_board(name, (*board_names(root), *aliases))
+    table = Table.load(root / f"{resolved}.toml", f"boards/{resolved}.toml")
+    cores = Table.load(root / "cores.toml", "boards/cores.toml")
+    machines = Table.load(root / "machines.toml", "boards/machines.toml")
+    board = (
+        _chip_board(resolved, table, cores, machines, root)
+        if "chip" in table
+        else _bare_board(resolved, table, cores, machines)
+    )
+    table.close()
+    return board
+
+
+def unknown_board(name: str, known: Iterable[str]) -> UserError:
+    """The error for a name that no board has, with the nearest ones."""
+    choices = sorted(known)
+    near = difflib.get_close_matches(name, choices, n=3, cutoff=0.4)
+    return UserError(
+        f"there is no board '{name}'",
+        got=name,
+        allowed=", ".join(choices),
+        hint=f"did you mean {' or '.join(near)}?" if near else "`scons boards` lists the boards with their memories",
+    )
+
+
+def read_core(cores: Table, name: str) -> tuple[Core, str, str]:
+    """A core of boards/cores.toml, with the QEMU machine and CPU of boards whose chip QEMU lacks."""
+    table = cores.choose(name)
+    gcc_flags = table.texts("gcc_flags")
+    core = Core(
+        name=name,
+        isa=table.text("isa"),
+        triple=table.text("triple"),
+        llvm_cpu=table.text("llvm_cpu"),
+        llvm_features=table.text("llvm_features", ""),
+        llvm_abi=table.text("llvm_abi", ""),
+        gcc=table.text("gcc"),
+        gcc_flags=gcc_flags,
+        multilib_flags=table.texts("multilib_flags", gcc_flags),
+        float_unit=table.text("float_unit", allowed=("none", "single", "double")),
+        traps_unaligned=table.boolean("traps_unaligned", False),
+        interrupt_stack=table.integer("interrupt_stack"),
+    )
+    machine, cpu = table.text("machine"), table.text("machine_cpu", "")
+    table.close()
+    return core, machine, cpu
+
+
+def _bare_board(name: str, table: Table, cores: Table, machines: Table) -> Board:
+    core, machine_name, cpu = read_core(cores, table.text("core"))
+    machine = read_machine(machines, machine_name)
+    memories = (machine.flash, machine.ram)
+    console = machine.require_console(table.where)
+    return Board(
+        name=name,
+        aliases=table.texts("aliases", ()),
+        description=table.text("description"),
+        chip=machine_name,
+        core=core,
+        memories=memories,
+        console=console,
+        clock_hz=machine.clock_hz,
+        startup=table.text("startup"),
+        vectors=(),
+        interrupt_stack=core.interrupt_stack,
+        image="plain",
+        emulator=Emulator(
+            machine.system,
+            machine_name,
+            cpu,
+            machine.version,
+            True,
+            core.traps_unaligned,
+            machine.clock_hz,
+            memories,
+            console,
+        ),
+    )
+
+
+def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Path) -> Board:
+    chip_name = table.text("chip")
+    path = root / "chips" / f"{chip_name}.toml"
+    if not path.exists():
+        allowed = ", ".join(sorted(p.stem for p in path.parent.glob("*.toml")))
+        raise UserError("no such chip", where=table.where, got=chip_name, allowed=allowed)
+    chip = Table.load(path, f"boards/chips/{chip_name}.toml")
+    core, machine_name, cpu = read_core(cores, chip.text("core"))
+    clock_hz = chip.integer("clock_hz", low=1)
+    memories = _memories(chip)
+    console = _console(table, chip, clock_hz)
+    native = "qemu" in table
+    machine = read_machine(machines, table.text("qemu") if native else machine_name)
+    emulator = (
+        _native(machine, memories, console, clock_hz, table.where)
+        if native
+        else _twin(machine, cpu, core, memories, table.where)
+    )
+    board = Board(
+        name=name,
+        aliases=table.texts("aliases", ()),
+        description=table.text("description"),
+        chip=chip_name,
+        core=core,
+        memories=memories,
+        console=console,
+        clock_hz=clock_hz,
+        startup=chip.text("startup"),
+        vectors=chip.texts("vectors"),
+        interrupt_stack=core.interrupt_stack,
+        image=chip.text("image", "plain", allowed=("plain", "rp2040")),
+        emulator=emulator,
+    )
+    chip.close()
+    return board
+
+
+def _memories(chip: Table) -> tuple[Memory, ...]:
+    found: list[Memory] = []
+    for table in chip.tables("memories"):
+        kind = MemoryKind(table.text("kind", allowed=tuple(kind.value for kind in MemoryKind)))
+        memory = Memory(table.text("name"), kind, table.integer("origin"), table.integer("size", low=1))
+        table.close()
+        for other in found:
+            if memory.origin < other.end and other.origin < memory.end:
+                raise UserError("memories overlap", where=table.where, got=f"{memory.name} and {other.name}")
+            if memory.name == other.name:
+                raise UserError("two memories have one name", where=table.where, got=memory.name)
+        found.append(memory)
+    missing = {kind.value for kind in MemoryKind} - {memory.kind.value for memory in found}
+    if missing:
+        raise UserError("a chip needs flash and RAM", where=chip.where, got=f"no {', '.join(sorted(missing))}")
+    return tuple(found)
+
+
+def _console(table: Table, chip: Table, clock_hz: int) -> Console:
+    choice = table.table("console")
+    uarts = chip.table("uarts")
+    uart = uarts.choose(choice.text("uart"))
+    pins = uart.table("pins")
+    chosen = choice.text("pins")
+    if chosen not in pins:
+        raise UserError("no such pins", where=choice.where, got=chosen, allowed=", ".join(pins.keys()))
+    setup = (*read_steps(chip, "setup"), *read_steps(uart, "setup"), *read_steps(pins, chosen))
+    console = Console(
+        driver=uart.text("driver"),
+        base=uart.integer("base"),
+        baud=choice.integer("baud", 115200, low=1),
+        clock_hz=uart.integer("clock_hz", clock_hz, low=1),
+        setup=setup,
+    )
+    uart.close()
+    choice.close()
+    return console
+
+
+def read_steps(table: Table, key: str) -> tuple[RegisterStep, ...]:
+    """A list of register steps; `register` names what is written, for the reader."""
+    steps: list[RegisterStep] = []
+    for entry in table.tables(key, optional=True):
+        entry.text("register")
+        steps.append(
+            RegisterStep(
+                entry.integer("address"), entry.integer("clear", 0), entry.integer("set", 0), entry.integer("wait", 0)
+            )
+        )
+        entry.close()
+    return tuple(steps)
+
+
+def _native(machine: Machine, memories: tuple[Memory, ...], console: Console, clock_hz: int, where: str) -> Emulator:
+    for memory in memories:
+        region = machine.region(memory.kind)
+        if not (region.origin <= memory.origin and memory.end <= region.end):
+            raise UserError(
+                f"QEMU's {machine.name} lacks this memory",
+                where=where,
+                got=f"{memory.name} at {memory.origin:#x}, {memory.size} bytes",
+                allowed=f"{region.origin:#x} to {region.end:#x}",
+            )
+    return Emulator(machine.system, machine.name, "", machine.version, True, False, clock_hz, memories, console)
+
+
+def _twin(machine: Machine, cpu: str, core: Core, memories: tuple[Memory, ...], where: str) -> Emulator:
+    """The board's memories, with their sizes, laid out one after another in the machine's."""
+    placed: list[Memory] = []
+    free = {kind: machine.region(kind).origin for kind in MemoryKind}
+    for memory in memories:
+        moved = Memory(memory.name, memory.kind, free[memory.kind], memory.size)
+        region = machine.region(memory.kind)
+        if moved.end > region.end:
+            raise UserError(
+                f"QEMU's {machine.name} has less {memory.kind.value} than the board",
+                where=where,
+                got=f"{moved.end - region.origin} bytes up to {memory.name}",
+                allowed=f"{region.size} bytes",
+            )
+        free[memory.kind] = moved.end
+        placed.append(moved)
+    return Emulator(
+        machine.system,
+        machine.name,
+        cpu,
+        machine.version,
+        False,
+        core.traps_unaligned,
+        machine.clock_hz,
+        tuple(placed),
+        machine.require_console(where),
+    )

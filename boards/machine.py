@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QEMU's machines as data (boards/machines.toml)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boards.board import Console, Memory, MemoryKind
+from boards.schema import Table
+from compiler.errors import UserError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine of QEMU: the regions that code and data may use, and the UART that twins talk on."""
+
+    name: str
+    system: str
+    version: tuple[int, int]
+    clock_hz: int
+    flash: Memory
+    ram: Memory
+    console: Console | None
+
+    def region(self, kind: MemoryKind) -> Memory:
+        return self.flash if kind is MemoryKind.FLASH else self.ram
+
+    def require_console(self, where: str) -> Console:
+        if self.console is None:
+            raise UserError("this machine runs native boards only", where=where, got=self.name)
+        return self.console
+
+
+def read_machine(machines: Table, name: str) -> Machine:
+    """The machine `name`. UserError where there is none or its entry is at fault."""
+    table = machines.choose(name)
+    console: Console | None = None
+    if "console" in table:
+        uart = table.table("console")
+        console = Console(uart.text("driver"), uart.integer("base"), 115200, uart.integer("clock_hz", low=1), ())
+        uart.close()
+    version = table.text("version", "7.2").split(".")
+    if len(version) != 2 or not all(part.isdigit() for part in version):
+        raise UserError("not a version", where=table.where, got=".".join(version), allowed="MAJOR.MINOR")
+    machine = Machine(
+        name=name,
+        system=table.text("system"),
+        version=(int(version[0]), int(version[1])),
+        clock_hz=table.integer("clock_hz", 1, low=1),
+        flash=_region(table.table("flash"), "FLASH", MemoryKind.FLASH),
+        ram=_region(table.table("ram"), "RAM", MemoryKind.RAM),
+        console=console,
+    )
+    table.close()
+    return machine
+
+
+def _region(table: Table, name: str, kind: MemoryKind) -> Memory:
+    memory = Memory(name, kind, table.integer("origin"), table.integer("size", low=1))
+    table.close()
+    return memory
