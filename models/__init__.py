@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MNIST models that the project ships, with their test digits."""
