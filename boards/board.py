@@ -48,7 +48,6 @@ class Core:
     gcc_flags: tuple[str, ...]
     multilib_flags: tuple[str, ...]
     float_unit: str
-    traps_unaligned: bool
     interrupt_stack: int
 
 
@@ -84,17 +83,16 @@ class Emulator:
 
     `native`: QEMU models the chip and runs firmware.elf unchanged. Otherwise the twin is linked for `machine` with
     `memories` (their sizes are the real board's) and `console`, from the same objects. `cpu` is the argument of
-    QEMU's -cpu, empty for the machine's own; `version` the oldest QEMU that will do. `trap_unaligned`: the board's
-    core faults on unaligned accesses and the machine's does not by itself, so the twin's start-up sets
-    CCR.UNALIGN_TRP.
+    QEMU's -cpu, empty for the machine's own; `options` are further arguments; `version` is the oldest QEMU that will
+    do. `clock_hz` is the core's clock, on RISC-V that of `mtime`.
     """
 
     system: str
     machine: str
     cpu: str
+    options: tuple[str, ...]
     version: tuple[int, int]
     native: bool
-    trap_unaligned: bool
     clock_hz: int
     memories: tuple[Memory, ...]
     console: Console

@@ -84,7 +84,6 @@ def read_core(cores: Table, name: str) -> tuple[Core, str, str]:
         gcc_flags=gcc_flags,
         multilib_flags=table.texts("multilib_flags", gcc_flags),
         float_unit=table.text("float_unit", allowed=("none", "single", "double")),
-        traps_unaligned=table.boolean("traps_unaligned", False),
         interrupt_stack=table.integer("interrupt_stack"),
     )
     machine, cpu = table.text("machine"), table.text("machine_cpu", "")
@@ -110,17 +109,7 @@ def _bare_board(name: str, table: Table, cores: Table, machines: Table) -> Board
         vectors=(),
         interrupt_stack=core.interrupt_stack,
         image="plain",
-        emulator=Emulator(
-            machine.system,
-            machine_name,
-            cpu,
-            machine.version,
-            True,
-            core.traps_unaligned,
-            machine.clock_hz,
-            memories,
-            console,
-        ),
+        emulator=_emulator(machine, cpu, True, machine.clock_hz, memories, console),
     )
 
 
@@ -140,7 +129,7 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
     emulator = (
         _native(machine, memories, console, clock_hz, table.where)
         if native
-        else _twin(machine, cpu, core, memories, table.where)
+        else _twin(machine, cpu, memories, table.where)
     )
     board = Board(
         name=name,
@@ -224,10 +213,10 @@ def _native(machine: Machine, memories: tuple[Memory, ...], console: Console, cl
                 got=f"{memory.name} at {memory.origin:#x}, {memory.size} bytes",
                 allowed=f"{region.origin:#x} to {region.end:#x}",
             )
-    return Emulator(machine.system, machine.name, "", machine.version, True, False, clock_hz, memories, console)
+    return _emulator(machine, "", True, clock_hz, memories, console)
 
 
-def _twin(machine: Machine, cpu: str, core: Core, memories: tuple[Memory, ...], where: str) -> Emulator:
+def _twin(machine: Machine, cpu: str, memories: tuple[Memory, ...], where: str) -> Emulator:
     """The board's memories, with their sizes, laid out one after another in the machine's."""
     placed: list[Memory] = []
     free = {kind: machine.region(kind).origin for kind in MemoryKind}
@@ -243,14 +232,20 @@ def _twin(machine: Machine, cpu: str, core: Core, memories: tuple[Memory, ...], 
             )
         free[memory.kind] = moved.end
         placed.append(moved)
+    return _emulator(machine, cpu, False, machine.clock_hz, tuple(placed), machine.require_console(where))
+
+
+def _emulator(
+    machine: Machine, cpu: str, native: bool, clock_hz: int, memories: tuple[Memory, ...], console: Console
+) -> Emulator:
     return Emulator(
-        machine.system,
-        machine.name,
-        cpu,
-        machine.version,
-        False,
-        core.traps_unaligned,
-        machine.clock_hz,
-        tuple(placed),
-        machine.require_console(where),
+        system=machine.system,
+        machine=machine.qemu,
+        cpu=cpu,
+        options=machine.options,
+        version=machine.version,
+        native=native,
+        clock_hz=clock_hz,
+        memories=memories,
+        console=console,
     )

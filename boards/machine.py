@@ -12,10 +12,12 @@ from compiler.errors import UserError
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine of QEMU: the regions that code and data may use, and the UART that twins talk on."""
+    """A machine of QEMU, which calls it `qemu`: regions that code and data may use, the UART that twins talk on."""
 
     name: str
+    qemu: str
     system: str
+    options: tuple[str, ...]
     version: tuple[int, int]
     clock_hz: int
     flash: Memory
@@ -44,7 +46,9 @@ def read_machine(machines: Table, name: str) -> Machine:
         raise UserError("not a version", where=table.where, got=".".join(version), allowed="MAJOR.MINOR")
     machine = Machine(
         name=name,
+        qemu=table.text("qemu", name),
         system=table.text("system"),
+        options=table.texts("options", ()),
         version=(int(version[0]), int(version[1])),
         clock_hz=table.integer("clock_hz", 1, low=1),
         flash=_region(table.table("flash"), "FLASH", MemoryKind.FLASH),

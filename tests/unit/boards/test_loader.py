@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader takes every board we have, and says what is wrong with data that it refuses."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from boards.board import MemoryKind
+from boards.loader import ROOT, board_aliases, board_names, load_board
+from compiler.errors import UserError
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A copy of boards/ to break."""
+    copy = tmp_path / "boards"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    return copy
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_every_board_loads(name: str) -> None:
+    board = load_board(name)
+    assert board.name == name
+    assert board.flash.kind is MemoryKind.FLASH and board.ram.kind is MemoryKind.RAM
+    assert [m.size for m in board.emulator.memories] == [m.size for m in board.memories]
+    assert [m.name for m in board.emulator.memories] == [m.name for m in board.memories]
+    assert board.interrupt_stack >= 72
+    assert all("HandlerHandler" not in vector for vector in board.vectors)
+    named = [vector for vector in board.vectors if vector]
+    assert len(set(named)) == len(named)
+    if board.emulator.native:
+        assert board.emulator.memories == board.memories
+        assert board.emulator.console == board.console
+
+
+def test_required_boards_exist() -> None:
+    required = "ch32v003 ch32v203 ch32v307 bluepill netduinoplus2 stm32vldiscovery microbit nucleo_f446 nucleo_h743"
+    emulated = "m0 m3 m4 m4f m7 m33 m55 rv32imac rv32imafc rv32ec"
+    wanted = {*required.split(), "nrf52840dk", "pico", *(f"qemu_{core}" for core in emulated.split())}
+    assert wanted <= set(board_names())
+
+
+def test_interrupts_sit_where_the_headers_say() -> None:
+    """IRQ numbers of the vendors' headers."""
+    for board, irq, handler in (
+        ("bluepill", 37, "USART1_IRQHandler"),
+        ("nucleo_f446", 96, "FMPI2C1_ER_IRQHandler"),
+        ("netduinoplus2", 81, "FPU_IRQHandler"),
+        ("nucleo_h743", 149, "WAKEUP_PIN_IRQHandler"),
+        ("stm32vldiscovery", 54, "TIM6_DAC_IRQHandler"),
+        ("nrf52840dk", 47, "SPIM3_IRQHandler"),
+        ("microbit", 25, "SWI5_IRQHandler"),
+        ("ch32v307", 87, "DMA2_Channel11_IRQHandler"),
+        ("ch32v003", 16, "USART1_IRQHandler"),
+        ("pico", 20, "isr_uart0"),
+    ):
+        assert load_board(board).vectors[irq] == handler
+
+
+def test_alias() -> None:
+    assert board_aliases()["ch32v"] == "ch32v307"
+    assert load_board("ch32v") == load_board("ch32v307")
+
+
+def test_soft_float_core_has_no_float_unit_in_llvm() -> None:
+    core = load_board("qemu_m4").core
+    assert core.float_unit == "none" and core.llvm_features == "-fpregs" and core.triple.endswith("eabi")
+
+
+def test_unknown_board_names_the_nearest() -> None:
+    with pytest.raises(UserError, match="did you mean bluepill") as caught:
+        load_board("bluepil")
+    assert "ch32v307" in (caught.value.allowed or "")
+
+
+def edit(root: Path, file: str, old: str, new: str) -> None:
+    path = root / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("bluepill.toml", "chip =", "chipp =", "core is missing"),
+        ("bluepill.toml", "chip =", 'colour = "blue"\nchip =', "unknown key.*colour"),
+        ("bluepill.toml", '"stm32f103c8"', '"stm32f103c9"', "no such chip"),
+        ("bluepill.toml", '"USART1"', '"USART9"', "no such entry"),
+        ("bluepill.toml", '"PA9_PA10"', '"PB6_PB7"', "no such pins"),
+        ("bluepill.toml", "description = ", "description = 3 #", "description has the wrong type"),
+        ("bluepill.toml", "description = ", "description = [ #", "not a valid TOML file"),
+        ("netduinoplus2.toml", 'qemu = "netduinoplus2"', 'qemu = "stm32vldiscovery"', "lacks this memory"),
+        ("chips/stm32f103c8.toml", 'core = "cortex-m3"', 'core = "cortex-m9"', "no such entry"),
+        ("chips/stm32f103c8.toml", "origin = 0x20000000", "origin = 0x08000000", "memories overlap"),
+        ("chips/stm32f103c8.toml", 'kind = "ram"', 'kind = "rom"', "kind has no such value"),
+        ("chips/stm32f103c8.toml", 'kind = "ram"', 'kind = "flash"', "needs flash and RAM"),
+        ("chips/stm32f103c8.toml", "size = 0x5000", "size = 0x5000000", "less ram than the board"),
+        ("chips/stm32f103c8.toml", "size = 0x5000", "size = 0", "out of range"),
+        ("chips/stm32f103c8.toml", "set = 0x4000 ", "sets = 0x4000 ", "unknown key"),
+        ("chips/stm32f103c8.toml", "vectors = [", "vectors = [ 3,", "a list of strings"),
+        ("cores.toml", 'float_unit = "none"', 'float_unit = "half"', "float_unit has no such value"),
+        ("machines.toml", 'system = "qemu-system-arm"', "", "system is missing"),
+    ],
+)
+def test_faults_are_named(root: Path, file: str, old: str, new: str, message: str) -> None:
+    edit(root, file, old, new)
+    with pytest.raises(UserError, match=f"(?s){message}") as caught:
+        for name in board_names(root):
+            load_board(name, root)
+    assert caught.value.where and caught.value.where.startswith("boards/")
+
+
+def test_alias_taken_twice(root: Path) -> None:
+    edit(root, "bluepill.toml", "chip =", 'aliases = ["ch32v"]\nchip =')
+    with pytest.raises(UserError, match="alias must name one board"):
+        load_board("bluepill", root)
