@@ -91,6 +91,8 @@ class CompiledModel:
     target_core: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    inputs_kept: bool
+    """Whether inputs survive `invoke`; else their memory is reused and they must be written before each run."""
     stateful: bool
     arena_bytes: int
     arena_lower_bound: int

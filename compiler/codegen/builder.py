@@ -30,6 +30,16 @@ class _VolatileLoad(ir.instructions.LoadInstr):
         buf.append(f"load volatile {self.type}, {pointer.type} {pointer.get_reference()}, align {self.align}\n")
 
 
+class _VolatileStore(ir.instructions.StoreInstr):  # type: ignore[misc]
+    """A store that is neither removed nor moved past other volatile accesses."""
+
+    def descr(self, buf: list[str]) -> None:
+        value, pointer = self.operands
+        buf.append(
+            f"store volatile {value.type} {value.get_reference()}, {pointer.type} {pointer.get_reference()}, align 4\n"
+        )
+
+
 class Function:
     """A function under construction: the insertion point, its arguments, and helpers that append instructions."""
 
@@ -183,6 +193,10 @@ class Function:
 
     def store_i16(self, value: ir.Value, pointer: ir.Value, offset: Operand = 0) -> None:
         self.store(self.trunc(value, I16) if value.type != I16 else value, pointer, offset)
+
+    def store_volatile(self, word: ir.Value, pointer: ir.Value) -> None:
+        """Stores an aligned i32 exactly here: what watches memory sees it in order."""
+        self.builder._insert(_VolatileStore(self.builder.block, word, pointer))
 
     def alloca(self, kind: ir.Type, count: int = 1) -> ir.Value:
         """A fixed local array; always in the entry block so that the frame is static."""

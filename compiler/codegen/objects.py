@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A planned schedule becomes object files: one for each kernel, and one with tables, constants and `invoke`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from compiler.artifact import ObjectFile
+from compiler.codegen.builder import I8, I32, PTR, Function
+from compiler.codegen.machine import Unit, generate
+from compiler.kernels.kernel import CompileOptions, Constant, Kernel, KernelFunction
+from compiler.target import Target
+
+_LAYOUTS = {
+    "thumb": "e-m:e-p:32:32-Fi8-i64:64-v128:64:128-a:0:32-n32-S64",
+    "riscv32": "e-m:e-p:32:32-i64:64-n32-S128",
+}
+_LAYOUT_RV32E = "e-m:e-p:32:32-i64:64-n32-S32"
+
+
+@dataclass(frozen=True)
+class ArenaAddress:
+    """A byte of the arena."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class BoundCall:
+    """A kernel call whose places are addresses."""
+
+    kernel: Kernel
+    arguments: tuple[int | ArenaAddress | Constant, ...]
+
+
+@dataclass(frozen=True)
+class Accessor:
+    """A C function that returns the address of an input or output."""
+
+    symbol: str
+    address: ArenaAddress
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything the main object needs: `steps` holds the calls of each dispatch."""
+
+    prefix: str
+    arena_bytes: int
+    steps: tuple[tuple[BoundCall, ...], ...]
+    accessors: tuple[Accessor, ...]
+
+
+def generate_objects(program: Program, target: Target) -> tuple[ObjectFile, ...]:
+    """Compiles a program. Kernels come first, in name order, then the main object `<prefix>`."""
+    kernels: dict[str, Kernel] = {}
+    for call in (call for step in program.steps for call in step):
+        known = kernels.setdefault(call.kernel.name, call.kernel)
+        if known != call.kernel:
+            raise ValueError(f"two kernels are named {call.kernel.name}: {known} and {call.kernel}")
+    units = [_kernel_unit(kernels[name], target) for name in sorted(kernels)]
+    units.append(_main_unit(program, target))
+    compiled = generate(units, target)
+    return tuple(
+        ObjectFile(unit.name, done.data, unit.ir, done.assembly) for unit, done in zip(units, compiled, strict=True)
+    )
+
+
+def constants_of(calls: Sequence[BoundCall]) -> list[Constant]:
+    """The distinct constants of calls, largest alignment first, then in order of use."""
+    seen = {arg: None for call in calls for arg in call.arguments if isinstance(arg, Constant)}
+    return sorted(seen, key=lambda constant: -constant.align)
+
+
+def _new_module(name: str, target: Target) -> ir.Module:
+    module = ir.Module(name)
+    module.triple = target.triple
+    family = "thumb" if target.is_arm else "riscv32"
+    module.data_layout = _LAYOUT_RV32E if target.abi == "ilp32e" else _LAYOUTS[family]
+    return module
+
+
+def _kernel_unit(kernel: Kernel, target: Target) -> Unit:
+    module = _new_module(kernel.name, target)
+    f = KernelFunction(module, kernel)
+    kernel.build(f)
+    f.return_void()
+    f.function.section = f".text.{kernel.name}"
+    return Unit(kernel.name, str(module), kernel.options)
+
+
+def _main_unit(program: Program, target: Target) -> Unit:
+    module = _new_module(program.prefix, target)
+    arena = ir.GlobalVariable(module, ir.ArrayType(I8, program.arena_bytes), f"{program.prefix}_arena")
+    arena.initializer = ir.Constant(arena.value_type, None)
+    arena.section, arena.align = f".bss.{program.prefix}_arena", 16
+    running = ir.GlobalVariable(module, I32, f"{program.prefix}_dispatch")
+    running.initializer, running.align = ir.Constant(I32, 0), 4
+    running.section = f".bss.{program.prefix}_dispatch"
+
+    tables = _Tables(module, program.prefix, arena)
+    for constant in constants_of([call for step in program.steps for call in step]):
+        tables.constant(constant)
+    invoke = Function(module, f"{program.prefix}_invoke")
+    invoke.function.section = f".text.{program.prefix}_invoke"
+    for index, step in enumerate(program.steps):
+        invoke.store_volatile(invoke.const(index + 1), running)
+        for call in step:
+            kernel = invoke.declare(call.kernel.name, [PTR])
+            invoke.builder.call(kernel, [tables.table(call)])
+    invoke.store_volatile(invoke.const(0), running)
+    invoke.return_void()
+    for accessor in program.accessors:
+        f = Function(module, accessor.symbol, result=PTR)
+        f.function.section = f".text.{accessor.symbol}"
+        f.builder.ret(tables.address(accessor.address))
+    return Unit(program.prefix, str(module), CompileOptions())
+
+
+class _Tables:
+    """Parameter tables and constants of the main object, each stored once."""
+
+    def __init__(self, module: ir.Module, prefix: str, arena: ir.GlobalVariable) -> None:
+        self.module, self.prefix, self.arena = module, prefix, arena
+        self.constants: dict[Constant, ir.GlobalVariable] = {}
+        self.tables: dict[tuple[int | ArenaAddress | Constant, ...], ir.GlobalVariable] = {}
+
+    def address(self, address: ArenaAddress) -> ir.Value:
+        return ir.FormattedConstant(
+            PTR, f"getelementptr (i8, ptr {self.arena.get_reference()}, i32 {address.offset})"
+        )
+
+    def constant(self, constant: Constant) -> ir.GlobalVariable:
+        if constant not in self.constants:
+            data = ir.Constant(ir.ArrayType(I8, len(constant.data)), bytearray(constant.data))
+            # Every constant starts on 16 bytes: vector loads never straddle, and the image check is one rule.
+            self.constants[constant] = self._global(f"{self.prefix}_constant_{len(self.constants)}", data, 16)
+        return self.constants[constant]
+
+    def table(self, call: BoundCall) -> ir.GlobalVariable:
+        if call.arguments not in self.tables:
+            words = [self._word(argument) for argument in call.arguments]
+            self.tables[call.arguments] = self._global(
+                f"{self.prefix}_table_{len(self.tables)}", ir.Constant.literal_struct(words), 4
+            )
+        return self.tables[call.arguments]
+
+    def _word(self, argument: int | ArenaAddress | Constant) -> ir.Value:
+        if isinstance(argument, ArenaAddress):
+            return self.address(argument)
+        if isinstance(argument, Constant):
+            return self.constant(argument)
+        return ir.Constant(I32, (argument + (1 << 31)) % (1 << 32) - (1 << 31))
+
+    def _global(self, name: str, initializer: ir.Constant, align: int) -> ir.GlobalVariable:
+        variable = ir.GlobalVariable(self.module, initializer.type, name)
+        variable.initializer, variable.align = initializer, align
+        variable.global_constant, variable.linkage = True, "internal"
+        variable.section = f".rodata.{name}"
+        return variable
+
+

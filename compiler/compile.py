@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole compiler: model bytes and a target in, a `CompiledModel` out."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from compiler.arena import ArenaPlan, plan_arena
+from compiler.artifact import ArenaTensor, CompiledModel, DispatchInfo, Port, TestVector
+from compiler.codegen.objects import Accessor, ArenaAddress, BoundCall, Program, constants_of, generate_objects
+from compiler.graph import Graph, Tensor
+from compiler.isa import load_isa
+from compiler.kernels.kernel import Argument, Constant, KernelCall, Place, Role
+from compiler.schedule import Dispatch, Schedule, build_schedule
+from compiler.target import Target
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model as the user names it: `name` is its file name, `data` its bytes."""
+
+    name: str
+    data: bytes
+
+    @property
+    def stem(self) -> str:
+        return PurePath(self.name).stem
+
+    @property
+    def prefix(self) -> str:
+        """The start of all C names: the stem as a C identifier."""
+        identifier = re.sub(r"\W", "_", self.stem, flags=re.ASCII).lower()
+        return identifier if identifier[:1].isalpha() else f"model_{identifier}"
+
+
+def compile_graph(
+    graph: Graph, model: Model, target: Target, vectors: tuple[TestVector, ...] = (), progress: Progress = lambda _: None
+) -> CompiledModel:
+    """Compiles a graph that is verified and supported: schedule, arena, code."""
+    progress("schedule")
+    schedule = build_schedule(graph, load_isa(target))
+    progress("arena")
+    plan, inputs_kept = _plan(schedule)
+    offsets = dict(enumerate(plan.offsets))
+    steps = tuple(_bind(d, offsets, len(schedule.buffer_bytes)) for d in schedule.dispatches)
+    ports_in = _ports(schedule, plan, model.prefix, "input", graph.inputs, graph.input_names)
+    ports_out = _ports(schedule, plan, model.prefix, "output", graph.outputs, graph.output_names)
+    progress("code")
+    objects = generate_objects(
+        Program(
+            model.prefix,
+            max(plan.bytes, 16),
+            steps,
+            tuple(Accessor(p.symbol, ArenaAddress(p.offset)) for p in (*ports_in, *ports_out)),
+        ),
+        target,
+    )
+    return CompiledModel(
+        name=model.name,
+        prefix=model.prefix,
+        sha256=hashlib.sha256(model.data).hexdigest(),
+        target_core=target.core,
+        inputs=ports_in,
+        outputs=ports_out,
+        inputs_kept=inputs_kept,
+        stateful=False,
+        arena_bytes=max(plan.bytes, 16),
+        arena_lower_bound=plan.lower_bound,
+        arena_tensors=tuple(
+            ArenaTensor(b.name, o, b.bytes, b.first, b.last)
+            for b, o in zip(plan.buffers, plan.offsets, strict=True)
+            if b.bytes
+        ),
+        constants_bytes=sum(len(c.data) for c in constants_of([call for step in steps for call in step])),
+        dispatches=tuple(
+            _dispatch_info(schedule, d, step) for d, step in zip(schedule.dispatches, steps, strict=True)
+        ),
+        objects=objects,
+        vectors=vectors,
+    )
+
+
+def _plan(schedule: Schedule) -> tuple[ArenaPlan, bool]:
+    """The smallest plan; inputs survive `invoke` where that costs nothing."""
+    plan = plan_arena(schedule.lifetimes(keep_inputs=False))
+    keeping = plan_arena(schedule.lifetimes(keep_inputs=True))
+    return (keeping, True) if keeping.bytes <= plan.bytes else (plan, False)
+
+
+def _bind(dispatch: Dispatch, offsets: dict[int, int], buffers: int) -> tuple[BoundCall, ...]:
+    """Places become arena addresses. The scratch buffer of dispatch d follows the tensor buffers, at number d."""
+
+    def address(place: Place) -> ArenaAddress:
+        if place.role is Role.SCRATCH:
+            return ArenaAddress(offsets[buffers + dispatch.index] + place.offset)
+        operands = dispatch.reads if place.role is Role.INPUT else dispatch.writes
+        buffer = operands[place.index]
+        if buffer is None:
+            raise ValueError(f"{dispatch.operator}: place {place} is not in the arena")
+        return ArenaAddress(offsets[buffer] + place.offset)
+
+    def bound(argument: Argument) -> int | ArenaAddress | Constant:
+        return address(argument) if isinstance(argument, Place) else argument
+
+    def call(call: KernelCall) -> BoundCall:
+        return BoundCall(call.kernel, tuple(bound(a) for a in call.arguments))
+
+    return tuple(call(c) for c in dispatch.lowered.calls)
+
+
+def _ports(
+    schedule: Schedule, plan: ArenaPlan, prefix: str, kind: str, tensors: tuple[int, ...], names: tuple[str, ...]
+) -> tuple[Port, ...]:
+    def port(number: int, tensor: Tensor) -> Port:
+        quantization = tensor.quantization
+        return Port(
+            symbol=f"{prefix}_{kind}_{number}",
+            name=names[number] if names else tensor.name,
+            dtype=tensor.dtype,
+            shape=tensor.shape,
+            bytes=tensor.bytes,
+            offset=plan.offsets[schedule.buffer_of[tensor.index]],
+            scales=quantization.scales if quantization else (),
+            zero_points=quantization.zero_points if quantization else (),
+        )
+
+    return tuple(port(number, schedule.graph.tensor(index)) for number, index in enumerate(tensors))
+
+
+def _dispatch_info(schedule: Schedule, dispatch: Dispatch, step: tuple[BoundCall, ...]) -> DispatchInfo:
+    return DispatchInfo(
+        index=dispatch.index,
+        operators=(dispatch.operator.index,),
+        op=dispatch.operator.op,
+        name=schedule.graph.tensor(dispatch.operator.outputs[0]).name,
+        kernel=" + ".join(call.kernel.name for call in step),
+        macs=dispatch.lowered.macs,
+        constants_bytes=sum(len(c.data) for c in constants_of(step)),
+        scratch_bytes=dispatch.lowered.scratch_bytes,
+        reads=tuple(schedule.buffer_names[r] for r in dispatch.reads if r is not None),
+        writes=tuple(schedule.buffer_names[w] for w in dispatch.writes),
+    )
