@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 
 ALIGNMENT = 16
@@ -65,11 +66,13 @@ def check_plan(plan: ArenaPlan) -> None:
     """Checks a plan by rastering it over time, independently of how it was made; raises ValueError on a clash."""
     for buffer, offset in zip(plan.buffers, plan.offsets, strict=True):
         if offset < 0 or offset % ALIGNMENT or offset + buffer.bytes > plan.bytes:
-            raise ValueError(f"buffer {buffer.name} at {offset} is misaligned or outside the arena of {plan.bytes} bytes")
+            raise ValueError(
+                f"buffer {buffer.name} at {offset} is misaligned or outside the arena of {plan.bytes} bytes"
+            )
     placed = list(zip(plan.buffers, plan.offsets, strict=True))
     for moment in range(max((b.last for b in plan.buffers), default=-1) + 1):
         alive = sorted((o, o + b.bytes, b.name) for b, o in placed if b.first <= moment <= b.last and b.bytes)
-        for (_, end, name), (start, _, following) in zip(alive, alive[1:], strict=False):
+        for (_, end, name), (start, _, following) in pairwise(alive):
             if start < end:
                 raise ValueError(f"buffers {name} and {following} overlap at dispatch {moment}")
 
@@ -98,7 +101,9 @@ def _place(buffers: Sequence[Buffer], order: Sequence[int]) -> list[int]:
     offsets = [0] * len(buffers)
     placed: list[int] = []
     for i in order:
-        taken = sorted((offsets[j], _aligned(offsets[j] + buffers[j].bytes)) for j in placed if buffers[i].meets(buffers[j]))
+        taken = sorted(
+            (offsets[j], _aligned(offsets[j] + buffers[j].bytes)) for j in placed if buffers[i].meets(buffers[j])
+        )
         at = 0
         for start, end in taken:
             if at + buffers[i].bytes <= start:

@@ -40,7 +40,11 @@ class Model:
 
 
 def compile_graph(
-    graph: Graph, model: Model, target: Target, vectors: tuple[TestVector, ...] = (), progress: Progress = lambda _: None
+    graph: Graph,
+    model: Model,
+    target: Target,
+    vectors: tuple[TestVector, ...] = (),
+    progress: Progress = lambda _: None,
 ) -> CompiledModel:
     """Compiles a graph that is verified and supported: schedule, arena, code."""
     progress("schedule")
@@ -78,9 +82,7 @@ def compile_graph(
             if b.bytes
         ),
         constants_bytes=sum(len(c.data) for c in constants_of([call for step in steps for call in step])),
-        dispatches=tuple(
-            _dispatch_info(schedule, d, step) for d, step in zip(schedule.dispatches, steps, strict=True)
-        ),
+        dispatches=tuple(_dispatch_info(schedule, d, step) for d, step in zip(schedule.dispatches, steps, strict=True)),
         objects=objects,
         vectors=vectors,
     )

@@ -30,7 +30,7 @@ class _VolatileLoad(ir.instructions.LoadInstr):
         buf.append(f"load volatile {self.type}, {pointer.type} {pointer.get_reference()}, align {self.align}\n")
 
 
-class _VolatileStore(ir.instructions.StoreInstr):  # type: ignore[misc]
+class _VolatileStore(ir.instructions.StoreInstr):
     """A store that is neither removed nor moved past other volatile accesses."""
 
     def descr(self, buf: list[str]) -> None:

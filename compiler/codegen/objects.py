@@ -129,9 +129,7 @@ class _Tables:
         self.tables: dict[tuple[int | ArenaAddress | Constant, ...], ir.GlobalVariable] = {}
 
     def address(self, address: ArenaAddress) -> ir.Value:
-        return ir.FormattedConstant(
-            PTR, f"getelementptr (i8, ptr {self.arena.get_reference()}, i32 {address.offset})"
-        )
+        return ir.FormattedConstant(PTR, f"getelementptr (i8, ptr {self.arena.get_reference()}, i32 {address.offset})")
 
     def constant(self, constant: Constant) -> ir.GlobalVariable:
         if constant not in self.constants:
@@ -161,5 +159,3 @@ class _Tables:
         variable.global_constant, variable.linkage = True, "internal"
         variable.section = f".rodata.{name}"
         return variable
-
-
