@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DEPTHWISE_CONV_2D: each input channel makes `multiplier` output channels, NHWC.
+
+Source: TensorFlow Lite, kernels/internal/reference/integer_ops/depthwise_conv.h, reference/depthwiseconv_float.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from compiler import numerics
+from compiler.isa import Isa
+from compiler.kernels.kernel import Lowered
+from compiler.kernels.problems import DepthwiseConv2D
+from compiler.ops import layers
+from compiler.ops.activation import Activation
+from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, rank
+from compiler.ops.conv_2d import Conv2DAttributes, positive_steps
+from compiler.ops.definition import Array, OperatorDefinition, OperatorView
+from compiler.ops.geometry import Padding, Slide
+
+
+def parse(options: Any) -> Conv2DAttributes:
+    """The depth multiplier is left aside: it follows from the shapes, as in the reference."""
+    if options is None:
+        return Conv2DAttributes(Padding.SAME, 1, 1)
+    return Conv2DAttributes(
+        Padding(options.Padding()),
+        options.StrideH(),
+        options.StrideW(),
+        options.DilationHFactor(),
+        options.DilationWFactor(),
+        Activation(options.FusedActivationFunction()),
+    )
+
+
+def slide(view: OperatorView) -> Slide:
+    a: Conv2DAttributes = view.attributes
+    _, height, width, _ = view.input(layers.FILTER_POSITION).shape
+    return Slide(height, width, a.stride_height, a.stride_width, a.padding, a.dilation_height, a.dilation_width)
+
+
+def consistent_shapes(view: OperatorView) -> str | None:
+    """The filter is [1, height, width, outputs] with outputs a multiple of the input's channels, and the output has
+    the shape that padding and strides give."""
+    source, weights, output = view.input(), view.input(layers.FILTER_POSITION), view.output()
+    bias = view.optional(layers.BIAS_POSITION)
+    batches, height, width, channels = source.shape
+    ones, _, _, outputs = weights.shape
+    if min(source.shape + weights.shape) < 1 or ones != 1 or outputs % channels:
+        return f"input {list(source.shape)}, filter {list(weights.shape)}"
+    if bias is not None and bias.elements != outputs:
+        return f"{bias.elements} biases for {outputs} output channels"
+    expected = (batches, *slide(view).output_shape(height, width), outputs)
+    return (
+        None if output.shape == expected and min(expected) > 0 else f"output {list(output.shape)}, not {list(expected)}"
+    )
+
+
+def problem(view: OperatorView) -> DepthwiseConv2D:
+    """The integer depthwise convolution of one image."""
+    source, weights, output = view.input(), view.input(layers.FILTER_POSITION), view.output()
+    window = slide(view).window(source, output)
+    return DepthwiseConv2D(
+        window=window,
+        weights=weights.constant[0].astype(np.int8),
+        bias=layers.bias_values(view, window.output_channels),
+        input_zero_point=source.zero_point,
+        requantization=layers.requantization(
+            layers.channel_multipliers(source, weights, output),
+            window.output_channels,
+            output,
+            view.attributes.activation,
+        ),
+        activation_bits=8 * source.dtype.bytes,
+        wide=layers.is_wide(view),
+    )
+
+
+def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
+    (x, *_) = inputs
+    assert x is not None
+    layer = problem(view)
+    return [np.stack([numerics.depthwise_conv_2d(layer, i) for i in x]).astype(view.output().dtype.numpy)]
+
+
+def lower(view: OperatorView, isa: Isa) -> Lowered:
+    source, output = view.input(), view.output()
+    batches = source.shape[0]
+    one = isa.depthwise_conv_2d(problem(view))
+    return layers.per_image(one, batches, source.bytes // batches, output.bytes // batches)
+
+
+DEFINITIONS = (
+    OperatorDefinition(
+        "DEPTHWISE_CONV_2D",
+        parse,
+        (
+            inputs_between(2, 3),
+            layers.layer_types,
+            rank(0, 4),
+            rank(1, 4),
+            constant(1, "The filter"),
+            constant(2, "The bias"),
+            layers.clamping_activation,
+            positive_steps,
+            consistent_shapes,
+            layers.quantized_activations,
+            int16_zero_points_are_zero,
+            layers.weight_quantization(3),
+        ),
+        reference,
+        lower,
+    ),
+)

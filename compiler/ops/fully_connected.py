@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FULLY_CONNECTED: rows of the flattened input times the transposed weights [outputs, depth].
+
+Source: TensorFlow Lite Micro, kernels/fully_connected_common.cc; TensorFlow Lite,
+kernels/internal/reference/integer_ops/fully_connected.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from compiler import numerics
+from compiler.isa import Isa
+from compiler.kernels.kernel import Lowered
+from compiler.kernels.problems import FullyConnected
+from compiler.ops import layers
+from compiler.ops.activation import Activation
+from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, rank
+from compiler.ops.definition import Array, OperatorDefinition, OperatorView
+
+
+@dataclass(frozen=True)
+class FullyConnectedAttributes:
+    """Options of FULLY_CONNECTED; `shuffled_weights` is TFLite's SHUFFLED4x16INT8 format."""
+
+    activation: Activation = Activation.NONE
+    keep_dimensions: bool = False
+    shuffled_weights: bool = False
+
+
+def parse(options: Any) -> FullyConnectedAttributes:
+    if options is None:
+        return FullyConnectedAttributes()
+    return FullyConnectedAttributes(
+        Activation(options.FusedActivationFunction()), bool(options.KeepNumDims()), bool(options.WeightsFormat())
+    )
+
+
+def plain_weights(view: OperatorView) -> str | None:
+    """The weights are in the default format."""
+    return "SHUFFLED4x16INT8" if view.attributes.shuffled_weights else None
+
+
+def consistent_shapes(view: OperatorView) -> str | None:
+    """The input's size is a multiple of the weights' depth, and the output holds a row of outputs for each."""
+    source, weights, output = view.input(), view.input(layers.FILTER_POSITION), view.output()
+    bias = view.optional(layers.BIAS_POSITION)
+    outputs, depth = weights.shape
+    if min(outputs, depth, source.elements) < 1 or source.elements % depth:
+        return f"input {list(source.shape)}, weights {list(weights.shape)}"
+    if bias is not None and bias.elements != outputs:
+        return f"{bias.elements} biases for {outputs} outputs"
+    rows = source.elements // depth
+    wanted = f"{rows} rows of {outputs}"
+    return None if output.elements == rows * outputs else f"output {list(output.shape)}, not {wanted}"
+
+
+def problem(view: OperatorView) -> FullyConnected:
+    """The integer layer."""
+    source, weights, output = view.input(), view.input(layers.FILTER_POSITION), view.output()
+    outputs, depth = weights.shape
+    quantization = weights.quant
+    if len(quantization.scales) == 1:
+        # The product of the two scales is rounded to float32 here, unlike in the per-channel form.
+        product = np.float32(source.scale) * np.float32(quantization.scale)
+        multipliers = [float(product) / output.scale]
+    else:
+        multipliers = layers.channel_multipliers(source, weights, output)
+    return FullyConnected(
+        batches=prod(source.shape) // depth,
+        weights=weights.constant.astype(np.int8),
+        bias=layers.bias_values(view, outputs),
+        input_zero_point=source.zero_point,
+        filter_zero_point=quantization.zero_points[0] if len(quantization.zero_points) == 1 else 0,
+        requantization=layers.requantization(multipliers, outputs, output, view.attributes.activation),
+        activation_bits=8 * source.dtype.bytes,
+        wide=layers.is_wide(view),
+    )
+
+
+def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
+    (x, *_) = inputs
+    assert x is not None
+    layer, output = problem(view), view.output()
+    rows = numerics.fully_connected(layer, x.reshape(layer.batches, -1))
+    return [rows.astype(output.dtype.numpy).reshape(output.shape)]
+
+
+def lower(view: OperatorView, isa: Isa) -> Lowered:
+    return isa.fully_connected(problem(view))
+
+
+DEFINITIONS = (
+    OperatorDefinition(
+        "FULLY_CONNECTED",
+        parse,
+        (
+            inputs_between(2, 3),
+            layers.layer_types,
+            rank(1, 2),
+            constant(1, "The weights"),
+            constant(2, "The bias"),
+            layers.clamping_activation,
+            plain_weights,
+            consistent_shapes,
+            layers.quantized_activations,
+            int16_zero_points_are_zero,
+            layers.weight_quantization(0, per_channel=False),
+        ),
+        reference,
+        lower,
+    ),
+)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the convolutions and FULLY_CONNECTED have in common: requantisation, bias, constraints, batches.
+
+Source: TensorFlow Lite Micro, kernels/conv_common.cc, depthwise_conv_common.cc, fully_connected_common.cc;
+TensorFlow Lite, kernels/kernel_util.cc (PopulateConvolutionQuantizationParams).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.graph import DType, Tensor
+from compiler.kernels.kernel import KernelCall, Lowered, Place, Role
+from compiler.kernels.problems import Requantization
+from compiler.numerics import quantize_multiplier
+from compiler.ops.activation import Activation, quantized_range
+from compiler.ops.constraints import stated
+from compiler.ops.definition import Constraint, OperatorView
+
+INPUT_POSITION, FILTER_POSITION, BIAS_POSITION = 0, 1, 2
+
+
+def requantization(
+    real_multipliers: list[float], channels: int, output: Tensor, activation: Activation
+) -> Requantization:
+    """The requantisation of `channels` output channels; one multiplier stands for all of them."""
+    pairs = [quantize_multiplier(m) for m in real_multipliers]
+    if len(pairs) == 1:
+        pairs *= channels
+    minimum, maximum = quantized_range(activation, output)
+    return Requantization(
+        multipliers=np.array([m for m, _ in pairs], np.int64),
+        shifts=np.array([s for _, s in pairs], np.int64),
+        zero_point=output.zero_point,
+        minimum=minimum,
+        maximum=maximum,
+    )
+
+
+def channel_multipliers(source: Tensor, weights: Tensor, output: Tensor) -> list[float]:
+    """input scale * weight scale / output scale, a channel each, in double and in this order."""
+    return [source.scale * scale / output.scale for scale in weights.quant.scales]
+
+
+def bias_values(view: OperatorView, channels: int) -> NDArray[np.int64]:
+    """The bias [channels]; zeros where the operator has none."""
+    bias = view.optional(BIAS_POSITION)
+    return np.zeros(channels, np.int64) if bias is None else bias.constant.astype(np.int64).reshape(channels)
+
+
+def is_wide(view: OperatorView) -> bool:
+    """int16x8 accumulates in 64 bits, and is rescaled so, unless its bias is int32."""
+    bias = view.optional(BIAS_POSITION)
+    return view.input().dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64)
+
+
+def per_image(one: Lowered, images: int, input_bytes: int, output_bytes: int) -> Lowered:
+    """The lowering of `images` consecutive images from that of one; scratch memory is used again."""
+    advance = {Role.INPUT: input_bytes, Role.OUTPUT: output_bytes, Role.SCRATCH: 0}
+
+    def moved(call: KernelCall, image: int) -> KernelCall:
+        return replace(
+            call,
+            arguments=tuple(
+                replace(a, offset=a.offset + image * advance[a.role]) if isinstance(a, Place) else a
+                for a in call.arguments
+            ),
+        )
+
+    calls = tuple(moved(call, image) for image in range(images) for call in one.calls)
+    return Lowered(calls, one.scratch_bytes, one.macs * images)
+
+
+def layer_types(view: OperatorView) -> str | None:
+    """Input, weights, bias and output are INT8, INT8, INT32, INT8; or INT16, INT8, INT32 or INT64, INT16."""
+    source, weights, output = view.input(), view.input(FILTER_POSITION), view.output()
+    bias = view.optional(BIAS_POSITION)
+    biases, filters = {
+        DType.INT8: ((DType.INT32,), (DType.INT8, DType.INT4)),
+        DType.INT16: ((DType.INT32, DType.INT64), (DType.INT8,)),
+    }.get(source.dtype, ((), ()))
+    if weights.dtype in filters and output.dtype is source.dtype and (bias is None or bias.dtype in biases):
+        return None
+    got = [source, weights, *([bias] if bias else []), output]
+    return ", ".join(tensor.dtype.name for tensor in got)
+
+
+def weight_quantization(channel_axis: int, per_channel: bool = True) -> Constraint:
+    """INT8 weights have one scale, or one for each output channel along `channel_axis`, and zero points 0."""
+
+    def check(view: OperatorView) -> str | None:
+        weights = view.input(FILTER_POSITION)
+        if weights.dtype is DType.FLOAT32:
+            return None
+        quantization = weights.quantization
+        if quantization is None:
+            return f"'{weights.name}' has no quantisation"
+        if not all(0 <= s < float("inf") for s in quantization.scales):
+            return f"'{weights.name}' has a negative or infinite scale"
+        if per_channel and any(quantization.zero_points):
+            return f"'{weights.name}' has zero point {next(z for z in quantization.zero_points if z)}"
+        count, channels = len(quantization.scales), weights.shape[channel_axis]
+        if count == 1 or (count == channels and quantization.axis == channel_axis):
+            return None
+        return f"{count} scales along axis {quantization.axis} for {channels} output channels"
+
+    zero = " and zero points 0" if per_channel else ""
+    return stated(f"Quantised weights have one scale, or one for each output channel{zero}.", check)
+
+
+def quantized_activations(view: OperatorView) -> str | None:
+    """Quantised input and output have one scale above zero and one zero point."""
+    for tensor in (view.input(), view.output()):
+        if not tensor.dtype.is_integer:
+            continue
+        if (
+            tensor.quantization is None
+            or len(tensor.quantization.scales) != 1
+            or len(tensor.quantization.zero_points) != 1
+        ):
+            return f"'{tensor.name}' has {len(tensor.quantization.scales) if tensor.quantization else 'no'} scales"
+        if not 0 < tensor.scale < float("inf"):
+            return f"'{tensor.name}' has scale {tensor.scale:g}"
+    return None
+
+
+def clamping_activation(view: OperatorView) -> str | None:
+    """The fused activation is NONE, RELU, RELU_N1_TO_1 or RELU6."""
+    activation: Activation = view.attributes.activation
+    return None if activation.is_clamp else activation.name
