@@ -131,8 +131,6 @@ def build(model: CompiledModel, rows: Sequence[Sequence[Array]], folder: Path) -
         objects.append(f"{made.name}.o")
     core = board.core
     flags = [*core.gcc_flags, "-O2", "-ffreestanding", "-fno-builtin"]
-    if core.traps_unaligned:
-        flags.append("-DTRAP_UNALIGNED")
     if "riscv" in core.gcc:
         flags.append("-msmall-data-limit=0")
     for source in (str(_SOURCE), "glue.c"):
@@ -188,6 +186,7 @@ def _command(board: Board, elf: str) -> list[str]:
     command = [emulator.system, "-M", emulator.machine, "-display", "none", "-monitor", "none", "-serial", "none"]
     if emulator.system.startswith("qemu-system-riscv"):
         command += ["-bios", "none"]
+    command += emulator.options
     if emulator.cpu:
         command += ["-cpu", emulator.cpu]
     return [*command, "-semihosting-config", "enable=on,target=native", "-kernel", elf]

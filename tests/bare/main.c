@@ -65,9 +65,6 @@ __attribute__((naked)) void _start(void) {
 #if __ARM_FP
     __asm__(".syntax unified\nldr r0, =0xE000ED88\nldr r1, [r0]\norr r1, r1, #0xF00000\nstr r1, [r0]\ndsb\nisb");
 #endif
-#ifdef TRAP_UNALIGNED
-    __asm__(".syntax unified\nldr r0, =0xE000ED14\nldr r1, [r0]\nmovs r2, #8\norrs r1, r2\nstr r1, [r0]\ndsb\nisb");
-#endif
     __asm__("bl test_main");
 }
 __attribute__((section(".vectors"), used)) static const void *const vectors[16] = {
