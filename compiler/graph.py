@@ -18,6 +18,7 @@ class DType(Enum):
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
     FLOAT64 = "float64"
     INT4 = "int4"
     INT8 = "int8"
