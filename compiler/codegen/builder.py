@@ -131,6 +131,44 @@ class Function:
     def rotate_left(self, a: ir.Value, bits: int) -> ir.Value:
         return self.intrinsic("llvm.fshl.i32", I32, [a, a, self.const(bits)])
 
+    # -- floats: IEEE single precision, never contracted, so that soft-float and hard-float give the same bits --------
+
+    def fadd(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self.builder.fadd(a, b)
+
+    def fsub(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self.builder.fsub(a, b)
+
+    def fmul(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self.builder.fmul(a, b)
+
+    def fdiv(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self.builder.fdiv(a, b)
+
+    def fcompare(self, relation: str, a: ir.Value, b: ir.Value) -> ir.Value:
+        """An ordered comparison: false where an operand is NaN, except '!='."""
+        if relation == "!=":
+            return self.builder.fcmp_unordered(relation, a, b)
+        return self.builder.fcmp_ordered(relation, a, b)
+
+    def bits(self, a: ir.Value) -> ir.Value:
+        """The i32 that holds a float's bits."""
+        return self.builder.bitcast(a, I32)
+
+    def from_bits(self, a: ir.Value) -> ir.Value:
+        return self.builder.bitcast(a, F32)
+
+    def to_float(self, a: ir.Value) -> ir.Value:
+        """A signed i32 as float, rounded to nearest."""
+        return self.builder.sitofp(a, F32)
+
+    def to_int(self, a: ir.Value) -> ir.Value:
+        """A float truncated to i32; its integral part must fit."""
+        return self.builder.fptosi(a, I32)
+
+    def load_f32(self, pointer: ir.Value, offset: Operand = 0) -> ir.Value:
+        return self.load(F32, pointer, offset)
+
     def intrinsic(
         self, name: str, result: ir.Type, arguments: Sequence[Operand], overload: Sequence[ir.Type] = ()
     ) -> ir.Value:
