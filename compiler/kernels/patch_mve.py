@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helium convolution by patches: each pixel's window is gathered to whole vectors, then a matrix product.
+
+For few input channels (first layers), depths that are no multiple of 16, dilation: every geometry works. Several
+output rows share a product where that fills groups of four pixels better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.codegen.builder import Value
+from compiler.kernels.kernel import (
+    OUTPUT,
+    CompileOptions,
+    Constant,
+    Kernel,
+    KernelCall,
+    KernelFunction,
+    Lowered,
+    Place,
+    Role,
+)
+from compiler.kernels.packing import folded_bias, pad_depth
+from compiler.kernels.problems import Conv2D, Window
+from compiler.kernels.products_mve import (
+    OUTPUT_PARAMETERS,
+    PIXELS,
+    ProductShape,
+    channel_records,
+    emit_products,
+    pixel_words,
+)
+from compiler.kernels.ring_mve import RING_PARAMETERS, RingShape, RowRing, ring_arguments, ring_bytes
+from compiler.kernels.vector_mve import CHUNK, RequantizeMode, load_chunk
+
+_PATCH_BYTES = 4096
+"""Scratch that sharing a product between output rows may take."""
+_UNROLLED_COPY = 8
+
+
+@dataclass(frozen=True)
+class PatchConvMve(Kernel):
+    """`segment` bytes are gathered at a time, `columns` of them (1 where the window's columns lie together) `pitch`
+    bytes apart, in each row of the window; `step` bytes from window to window."""
+
+    ring: RingShape
+    segment: int
+    columns: int
+    pitch: int
+    step: int
+    product: ProductShape
+
+    parameters = (
+        *RING_PARAMETERS,
+        "patches",
+        "output_width",
+        "rows",
+        "weights",
+        "records",
+        "groups",
+        "pixels",
+        *OUTPUT_PARAMETERS,
+    )
+    options = CompileOptions(optimize=True)
+
+    @property
+    def name(self) -> str:
+        gather = f"{self.segment}x{self.columns}p{self.pitch}t{self.step}"
+        return f"patch_conv_mve_{self.ring.name}_{gather}_{self.product.name}"
+
+    def build(self, f: KernelFunction) -> None:
+        ring = RowRing(f, self.ring)
+        patches, width = f.pointer("patches"), f.integer("output_width")
+        rows, pixels = f.integer("rows"), f.integer("pixels")
+        output_step = f.mul(pixels, f.integer("channels"))
+
+        def gather_row(_: Value, carried: list[Value]) -> list[Value]:
+            slot, row, patch = carried
+            slot, row = ring.advance(slot, row)
+            (patch, _x) = f.loop(width, lambda _, c: self._gather(f, ring.rows(slot), c[0], c[1]), [patch, f.const(0)])
+            return [slot, ring.skip(row), patch]
+
+        def batch(_: Value, carried: list[Value]) -> list[Value]:
+            slot, row, output = carried
+            slot, row, _patch = f.loop(rows, gather_row, [slot, row, patches])
+            emit_products(
+                f,
+                self.product,
+                patches,
+                f.pointer("weights"),
+                f.pointer("records"),
+                output,
+                f.integer("groups"),
+                pixels,
+            )
+            return [slot, row, f.offset(output, output_step)]
+
+        slot, row = ring.start()
+        f.loop(f.integer("output_height"), batch, [slot, row, f.pointer("output")])
+
+    def _gather(self, f: KernelFunction, rows: list[Value], patch: Value, x: Value) -> list[Value]:
+        """Copies one window. Each piece is rounded up to whole vectors; the next piece overwrites the excess, and
+        behind the last one it meets zero weights or the next patch."""
+        at = 0
+        for row in rows:
+            for column in range(self.columns):
+                self._copy(f, f.offset(f.offset(row, x), column * self.pitch), f.offset(patch, at))
+                at += self.segment
+        return [f.offset(patch, self.product.stride), f.add(x, self.step)]
+
+    def _copy(self, f: KernelFunction, source: Value, target: Value) -> None:
+        chunks = -(-self.segment // CHUNK)
+        if chunks <= _UNROLLED_COPY:
+            for k in range(chunks):
+                f.store(load_chunk(f, source, CHUNK * k), target, CHUNK * k, align=1)
+            return
+
+        def body(_: Value, carried: list[Value]) -> list[Value]:
+            source, target = carried
+            f.store(load_chunk(f, source), target, align=1)
+            return [f.offset(source, CHUNK), f.offset(target, CHUNK)]
+
+        f.loop(chunks, body, [source, target])
+
+
+def lower(layer: Conv2D) -> Lowered:
+    """Any convolution. Reads nothing outside the input: only the scratch copies are read in whole vectors."""
+    w, r = layer.window, layer.requantization
+    mode = RequantizeMode.of(r)
+    flat = layer.weights.reshape(w.output_channels, -1)
+    weights = pad_depth(flat, CHUNK)
+    stride = weights.shape[1]
+    rows = _rows_together(w, stride)
+    pixels = rows * w.output_width
+    together = w.dilation_width == 1
+    kernel = PatchConvMve(
+        RingShape.of(w),
+        w.input_channels * (w.kernel_width if together else 1),
+        1 if together else w.kernel_width,
+        0 if together else w.dilation_width * w.input_channels,
+        w.stride_width * w.input_channels,
+        ProductShape(stride // CHUNK, stride, pixels % PIXELS != 0, pixels < PIXELS, mode),
+    )
+    ring = ring_arguments(w, layer.input_zero_point)
+    ring_size = ring_bytes(w)
+    bias = folded_bias(flat, layer.bias, layer.input_zero_point)
+    call = KernelCall(
+        kernel,
+        (
+            *ring[:-1],
+            w.output_height // rows,
+            Place(Role.SCRATCH, 0, ring_size),
+            w.output_width,
+            rows,
+            Constant(weights.tobytes(), CHUNK),
+            Constant(channel_records(bias, r, mode).tobytes()),
+            *pixel_words(pixels),
+            OUTPUT,
+            w.output_channels,
+            r.zero_point,
+            r.minimum,
+            r.maximum,
+        ),
+    )
+    return Lowered((call,), ring_size + max(pixels, PIXELS) * stride + CHUNK, layer.macs)
+
+
+def _rows_together(w: Window, patch_bytes: int) -> int:
+    """How many output rows (a divisor of all) one product takes: the least waste in groups of four, then the least
+    scratch."""
+
+    def waste(rows: int) -> float:
+        return -(-rows * w.output_width // PIXELS) * PIXELS / rows
+
+    allowed = [
+        rows
+        for rows in range(1, w.output_height + 1)
+        if w.output_height % rows == 0 and (rows == 1 or rows * w.output_width * patch_bytes <= _PATCH_BYTES)
+    ]
+    return min(allowed, key=lambda rows: (waste(rows), rows))
