@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ARMv6-M: 8 low registers, no signed byte load with an offset, 32-bit products only."""
+
+from __future__ import annotations
+
+from compiler.kernels.scalar_families import ScalarIsa
+from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
+from compiler.kernels.kernel import CompileOptions
+from compiler.kernels.scalar_core import Multiplier, ScalarCore
+from compiler.target import Target
+
+_CORE = ScalarCore(
+    multiplier=Multiplier.LOW,
+    unsigned_inputs=True,
+    unsigned_weights=True,
+    saturates=False,
+    options=CompileOptions(),
+)
+_BLOCKING = Blocking(
+    shapes=tuple(BlockShape(channels, 1, 1 + 3 * channels, 6, 45, 40) for channels in (4, 3, 2, 1)),
+    unrolls=(4, 3, 2, 1),
+)
+
+
+def isa(target: Target) -> ScalarIsa:
+    return ScalarIsa("armv6m", _CORE, _BLOCKING)

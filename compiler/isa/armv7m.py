@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ARMv7-M without the DSP extension: MLA, SSAT, signed loads with offsets."""
+
+from __future__ import annotations
+
+from compiler.kernels.scalar_families import ScalarIsa
+from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
+from compiler.kernels.kernel import CompileOptions
+from compiler.kernels.scalar_core import Multiplier, ScalarCore
+from compiler.target import Target
+
+_CORE = ScalarCore(
+    multiplier=Multiplier.HIGH,
+    unsigned_inputs=False,
+    unsigned_weights=False,
+    saturates=True,
+    options=CompileOptions(flags=("-disable-lsr", "-enable-misched=false")),
+)
+_BLOCKING = Blocking(
+    shapes=tuple(
+        BlockShape(channels, pixels, channels + pixels + channels * pixels, pixels + 3, 9, 30)
+        for channels, pixels in ((2, 2), (4, 1), (2, 1), (1, 2), (1, 1))
+    ),
+    unrolls=(4, 3, 2, 1),
+)
+
+
+def isa(target: Target) -> ScalarIsa:
+    return ScalarIsa("armv7m", _CORE, _BLOCKING)

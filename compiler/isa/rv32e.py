@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RV32E without multiplier: 13 usable registers; code size comes first, since such parts have 16 KB of flash."""
+
+from __future__ import annotations
+
+from compiler.kernels.scalar_families import ScalarIsa
+from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
+from compiler.kernels.kernel import CompileOptions
+from compiler.kernels.scalar_core import Multiplier, ScalarCore
+from compiler.target import Target
+
+_CORE = ScalarCore(
+    multiplier=Multiplier.NONE,
+    unsigned_inputs=False,
+    unsigned_weights=True,
+    saturates=False,
+    options=CompileOptions(opt_level=2),
+)
+_BLOCKING = Blocking(shapes=(BlockShape(1, 1, 60, 5, 300, 40),), unrolls=(1,))
+
+
+def isa(target: Target) -> ScalarIsa:
+    return ScalarIsa("rv32e", _CORE, _BLOCKING)

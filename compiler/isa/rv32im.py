@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RV32IM: 31 registers and a full multiplication, which hold blocks of 4 channels x 4 pixels."""
+
+from __future__ import annotations
+
+from compiler.kernels.scalar_families import ScalarIsa
+from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
+from compiler.kernels.kernel import CompileOptions
+from compiler.kernels.scalar_core import Multiplier, ScalarCore
+from compiler.target import Target
+
+_CORE = ScalarCore(
+    multiplier=Multiplier.HIGH,
+    unsigned_inputs=False,
+    unsigned_weights=False,
+    saturates=False,
+    options=CompileOptions(flags=("-misched-prera-direction=bottomup",)),
+)
+_BLOCKING = Blocking(
+    shapes=tuple(
+        BlockShape(channels, pixels, channels + pixels + 2 * channels * pixels, pixels + 2, 13, 30)
+        for channels, pixels in ((4, 4), (4, 3), (8, 1), (4, 1), (2, 4), (2, 1), (1, 4), (1, 1))
+    ),
+    unrolls=(4, 3, 2, 1),
+)
+
+
+def isa(target: Target) -> ScalarIsa:
+    return ScalarIsa("rv32im", _CORE, _BLOCKING)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scalar kernels ask of a core: one multiply-accumulate at a time, high products, clamps without branches.
+
+The kernels of conv_ring_scalar.py and depthwise_scalar.py are shared by RV32IM, ARMv6-M, ARMv7-M and RV32E; what
+differs between these is here and in their modules under compiler/isa/.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from compiler.codegen.builder import I8, I32, I64, Function, Value
+from compiler.kernels.kernel import CompileOptions
+
+
+class Multiplier(Enum):
+    """The multiplication instructions of a core."""
+
+    HIGH = "h"
+    """32 x 32 -> 64 bits."""
+    LOW = "l"
+    """32 x 32 -> 32 bits: high products are put together from 16-bit pieces."""
+    NONE = "n"
+    """A call of libgcc's __mulsi3, whose time depends on its second operand: constants go there."""
+
+
+@dataclass(frozen=True)
+class ScalarCore:
+    """`unsigned_inputs` and `unsigned_weights`: these bytes are loaded as value + 128, where the core has no signed
+    byte load with an offset or where the multiplication is quicker by small positive numbers; the kernels correct for
+    it. `saturates`: the core clamps to int8 in one instruction."""
+
+    multiplier: Multiplier
+    unsigned_inputs: bool
+    unsigned_weights: bool
+    saturates: bool
+    options: CompileOptions
+
+    @property
+    def tag(self) -> str:
+        """The part of a kernel's name that says for which kind of core it is."""
+        return f"{self.multiplier.value}{self.unsigned_inputs:d}{self.unsigned_weights:d}{self.saturates:d}"
+
+    def multiply(self, f: Function, value: Value, constant: Value) -> Value:
+        """The low 32 bits of the product."""
+        if self.multiplier is not Multiplier.NONE:
+            return f.mul(value, constant)
+        return f.builder.call(f.declare("__mulsi3", [I32, I32], I32), [value, constant])
+
+    def multiply_high(self, f: Function, value: Value, constant: Value) -> Value:
+        """(value * constant) >> 32, for 0 <= constant < 2**31."""
+        if self.multiplier is Multiplier.HIGH:
+            return f.trunc(f.lshr(f.mul(f.sext(value, I64), f.sext(constant, I64)), 32), I32)
+        low, high = f.and_(value, 0xFFFF), f.ashr(value, 16)
+        constant_low, constant_high = f.and_(constant, 0xFFFF), f.lshr(constant, 16)
+        carried = f.lshr(self.multiply(f, low, constant_low), 16)
+        cross = self.multiply(f, high, constant_low)
+        # Below 2**31 + 2**16: the high half of the constant has 15 bits.
+        middle = f.add(self.multiply(f, low, constant_high), carried)
+        middle = f.lshr(f.add(middle, f.and_(cross, 0xFFFF)), 16)
+        return f.add(f.add(self.multiply(f, high, constant_high), f.ashr(cross, 16)), middle)
+
+    def not_negative(self, f: Function, value: Value) -> Value:
+        """max(value, 0)."""
+        return f.and_(value, f.xor(f.ashr(value, 31), -1))
+
+    def clamp_byte(self, f: Function, value: Value) -> Value:
+        """The i8 of `value` - 128 where `value` is clamped to 0..255; on a core that saturates, of `value` clamped to
+        -128..127. `byte_origin` is this difference."""
+        if self.saturates:
+            return f.trunc(self.saturate_int8(f, value), I8)
+        value = self.not_negative(f, value)
+        value = f.or_(value, f.ashr(f.sub(255, value), 31))
+        return f.xor(f.trunc(value, I8), -128)
+
+    def saturate_int8(self, f: Function, value: Value) -> Value:
+        """`value` clamped to -128..127, as an i32."""
+        if self.saturates:
+            return f.intrinsic("llvm.arm.ssat", I32, [value, f.const(8)])
+        value = f.add(self.not_negative(f, f.add(value, 128)), -128)
+        rest = f.sub(127, value)
+        return f.add(value, f.and_(rest, f.ashr(rest, 31)))
+
+    @property
+    def byte_origin(self) -> int:
+        """What `clamp_byte` takes as 0 stands for this value."""
+        return 0 if self.saturates else -128
+
+    def clamp_range(self, f: Function, value: Value, size: Value, minimum: Value) -> Value:
+        """The i8 of `minimum` + clamp(value, 0, size)."""
+        value = self.not_negative(f, value)
+        rest = f.sub(size, value)
+        value = f.add(value, f.and_(rest, f.ashr(rest, 31)))
+        return f.trunc(f.add(value, minimum), I8)
+
+    def load_input(self, f: Function, pointer: Value, offset: int = 0, volatile: bool = False) -> Value:
+        return (f.load_u8 if self.unsigned_inputs else f.load_s8)(pointer, offset, volatile=volatile)
+
+    def load_weight(self, f: Function, pointer: Value, offset: int = 0, volatile: bool = False) -> Value:
+        return (f.load_u8 if self.unsigned_weights else f.load_s8)(pointer, offset, volatile=volatile)

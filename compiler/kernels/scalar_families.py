@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The instruction sets whose layers run on the shared scalar kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.codegen.builder import Function, Value
+from compiler.kernels.conv_scalar_lowering import Blocking, lower_conv_2d, lower_fully_connected
+from compiler.kernels.kernel import CompileOptions, Lowered
+from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
+from compiler.kernels.scalar_core import ScalarCore
+
+
+@dataclass(frozen=True)
+class ScalarIsa:
+    """An `Isa` made of a core's primitives and the block shapes that suit it."""
+
+    name: str
+    core: ScalarCore
+    blocking: Blocking
+
+    @property
+    def options(self) -> CompileOptions:
+        return self.core.options
+
+    def conv_2d(self, layer: Conv2D) -> Lowered:
+        return lower_conv_2d(self.core, self.blocking, layer)
+
+    def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
+        raise NotImplementedError
+
+    def fully_connected(self, layer: FullyConnected) -> Lowered:
+        return lower_fully_connected(self.core, self.blocking, layer)
+
+    def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
+        """(a * b) >> 32 of signed i32 values."""
+        return self.core.multiply_high(f, a, b)
+
+    def saturate_int8(self, f: Function, value: Value) -> Value:
+        """An i32 clamped to -128..127."""
+        return self.core.saturate_int8(f, value)
