@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from compiler.kernels.scalar_families import ScalarIsa
 from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
 from compiler.kernels.kernel import CompileOptions
 from compiler.kernels.scalar_core import Multiplier, ScalarCore
+from compiler.kernels.scalar_families import ScalarIsa
 from compiler.target import Target
 
 _CORE = ScalarCore(

@@ -18,7 +18,6 @@ from compiler.kernels.scalar_core import ScalarCore
 from compiler.kernels.scalar_requantize import WORDS, Form, Requantizer, load_channel
 
 FIELDS = (
-    # fmt: off
     "input",
     "output",
     "scratch",
@@ -57,7 +56,6 @@ FIELDS = (
     "clamp_size",
     "clamp_minimum",
     "clamp_offset",
-    # fmt: on
 )
 
 

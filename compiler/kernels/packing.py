@@ -11,7 +11,7 @@ Int64Array = NDArray[np.int64]
 
 def folded_bias(weights: NDArray[np.int8], bias: Int64Array, input_zero_point: int) -> Int64Array:
     """bias - zero point * sum of weights: weights [channels, taps], bias [channels] -> int64 [channels]."""
-    return bias - input_zero_point * weights.astype(np.int64).sum(axis=1)
+    return np.asarray(bias - input_zero_point * weights.astype(np.int64).sum(axis=1), np.int64)
 
 
 def accumulator_bounds(
