@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`boards` and `ops`: what there is."""
+
+from __future__ import annotations
+
+from boards.board import MemoryKind
+from boards.loader import board_names, load_board
+from compiler.ops import operators
+from compiler.ops.definition import rule
+from toolchain.request import Request
+from toolchain.terminal import Terminal
+
+
+def list_boards(request: Request | None) -> None:
+    """Every board: name and aliases, core, memory, how it runs in the emulator."""
+    del request
+    rows = []
+    for name in board_names():
+        board = load_board(name)
+        total = {kind: sum(m.size for m in board.memories if m.kind is kind) for kind in MemoryKind}
+        rows.append(
+            (
+                " = ".join((name, *board.aliases)),
+                board.core.name,
+                f"{total[MemoryKind.FLASH] // 1024} K",
+                f"{total[MemoryKind.RAM] // 1024} K",
+                f"{board.emulator.machine}{'' if board.emulator.native else ' (twin)'}",
+                board.description,
+            )
+        )
+    Terminal().table(("board", "core", "flash", "RAM", "emulator", "description"), rows, right=(2, 3))
+
+
+def list_operators(request: Request | None) -> None:
+    """Every operator with the rules that a model must keep."""
+    del request
+    terminal = Terminal()
+    for name, definition in operators().items():
+        terminal.line(name, "bold")
+        for constraint in definition.constraints:
+            terminal.line(f"    {rule(constraint)}")

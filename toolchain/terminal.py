@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees: a line for each stage, and tables. Everything in a table comes from report.json."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+_BAR = 40
+_SIZE_COLUMNS: tuple[JustifyMethod, ...] = ("left", "left", "right", "right")
+_CODE, _CONSTANTS, _ARENA, _STATIC, _STACK, _FREE = "cyan", "blue", "green", "yellow", "magenta", "bright_black"
+
+
+class Terminal:
+    """Standard output for results; stage lines go there too unless `quiet`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.console = Console(highlight=False, soft_wrap=True)
+        if not self.console.is_terminal:
+            # Piped output is read by programs and in wide windows: never cut it.
+            self.console.width = 240
+        self._started = time.monotonic()
+
+    def stage(self, name: str, detail: str = "") -> None:
+        """One line: what begins now, and the seconds since the start."""
+        if not self.quiet:
+            line = Text.assemble((f"{name:>10}", "bold"), "  ", detail)
+            if self.console.is_terminal:
+                line.append(f"  {time.monotonic() - self._started:.1f} s", "bright_black")
+            self.console.print(line)
+            sys.stdout.flush()
+
+    def line(self, text: str, style: str = "") -> None:
+        self.console.print(Text(text, style))
+        sys.stdout.flush()
+
+    def verdict(self, passed: bool, text: str) -> None:
+        """The fixed success or failure line that scripts may look for."""
+        self.console.print(Text.assemble(("PASS", "bold green") if passed else ("FAIL", "bold red"), "  ", text))
+        sys.stdout.flush()
+
+    def sizes(self, report: Mapping[str, Any]) -> None:
+        """The size table: flash and RAM with bars, what they are made of, and their limits."""
+        flash, ram = report["flash"], report["ram"]
+        table = Table(box=None, pad_edge=False, show_header=False)
+        for justify in _SIZE_COLUMNS:
+            table.add_column(justify=justify, no_wrap=True)
+        for name, region, parts in (
+            ("flash", flash, (("code", _CODE), ("constants", _CONSTANTS))),
+            ("RAM", ram, (("arena", _ARENA), ("static", _STATIC), ("stack", _STACK))),
+        ):
+            share = 100 * region["total"] / region["limit"]
+            legend = Text("  ").join(Text(f"{part} {region[part]:,}", style) for part, style in parts)
+            table.add_row(
+                Text(name, "bold"),
+                _bar([(region[part], style) for part, style in parts], region["limit"]),
+                Text(f"{region['total']:,} of {region['limit']:,} B", "bold red" if share > 100 else ""),
+                Text(f"{share:.1f} %"),
+            )
+            table.add_row("", legend, "", "")
+        self.console.print(table)
+
+    def table(self, headers: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> None:
+        """A plain table; columns whose number is in `right` are aligned right."""
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for number, header in enumerate(headers):
+            table.add_column(header, justify="right" if number in right else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row))
+        self.console.print(table)
+
+
+def _bar(parts: Sequence[tuple[int, str]], limit: int) -> Text:
+    """Parts of a whole of `limit` as coloured blocks; every part that is not empty shows at least one."""
+    bar = Text()
+    for size, style in parts:
+        blocks = max(1 if size else 0, round(_BAR * size / limit))
+        bar.append("█" * min(blocks, _BAR - len(bar)), style)
+    bar.append("░" * (_BAR - len(bar)), _FREE)
+    return bar
