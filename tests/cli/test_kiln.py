@@ -131,7 +131,8 @@ def test_root_installs_through_apt(tmp_path: Path) -> None:
     code, printed, calls = machine.kiln("boards")
     assert code == 0, printed
     # A failed update of some foreign source does not stop the installation.
-    assert calls[:2] == ["apt-get update", f"apt-get install -y --no-install-recommends {PACKAGES}"]
+    assert calls[0] == "apt-get update"
+    assert calls[1].startswith(f"apt-get install -y --no-install-recommends {PACKAGES} ")
     assert steps(calls[2:]) == ["venv", "requirements.lock", "SCons"]
 
 
