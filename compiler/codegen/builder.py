@@ -239,7 +239,9 @@ class Function:
     def alloca(self, kind: ir.Type, count: int = 1) -> ir.Value:
         """A fixed local array; always in the entry block so that the frame is static."""
         with self.builder.goto_entry_block():
-            return self.builder.alloca(ir.ArrayType(kind, count))
+            made = self.builder.alloca(ir.ArrayType(kind, count))
+        made.type = PTR
+        return made
 
     # -- control --------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
+from compiler.kernels.depthwise_scalar import Weights
+from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
 from compiler.kernels.scalar_core import Multiplier, ScalarCore
 from compiler.kernels.scalar_families import ScalarIsa
@@ -20,7 +22,10 @@ _BLOCKING = Blocking(
     shapes=tuple(BlockShape(channels, 1, 1 + 3 * channels, 6, 45, 40) for channels in (4, 3, 2, 1)),
     unrolls=(4, 3, 2, 1),
 )
+_DEPTHWISE = DepthwiseBlocking(
+    weights=Weights.STACK, unrolled=9, pixels=(2, 1), loop_pixels=(2, 1), tap=4, output=45, group=12
+)
 
 
 def isa(target: Target) -> ScalarIsa:
-    return ScalarIsa("armv6m", _CORE, _BLOCKING)
+    return ScalarIsa("armv6m", _CORE, _BLOCKING, _DEPTHWISE)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
+from compiler.kernels.depthwise_scalar import Weights
+from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
 from compiler.kernels.scalar_core import Multiplier, ScalarCore
 from compiler.kernels.scalar_families import ScalarIsa
@@ -17,7 +19,10 @@ _CORE = ScalarCore(
     options=CompileOptions(opt_level=2),
 )
 _BLOCKING = Blocking(shapes=(BlockShape(1, 1, 60, 5, 300, 40),), unrolls=(1,))
+_DEPTHWISE = DepthwiseBlocking(
+    weights=Weights.LOOP, unrolled=0, pixels=(1,), loop_pixels=(1,), tap=60, output=300, group=10
+)
 
 
 def isa(target: Target) -> ScalarIsa:
-    return ScalarIsa("rv32e", _CORE, _BLOCKING)
+    return ScalarIsa("rv32e", _CORE, _BLOCKING, _DEPTHWISE)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
+from compiler.kernels.depthwise_scalar import Weights
+from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
 from compiler.kernels.scalar_core import Multiplier, ScalarCore
 from compiler.kernels.scalar_families import ScalarIsa
@@ -23,7 +25,10 @@ _BLOCKING = Blocking(
     ),
     unrolls=(4, 3, 2, 1),
 )
+_DEPTHWISE = DepthwiseBlocking(
+    weights=Weights.REGISTERS, unrolled=9, pixels=(4, 5, 3, 2, 1), loop_pixels=(4, 2, 1), tap=2.5, output=14, group=10
+)
 
 
 def isa(target: Target) -> ScalarIsa:
-    return ScalarIsa("rv32im", _CORE, _BLOCKING)
+    return ScalarIsa("rv32im", _CORE, _BLOCKING, _DEPTHWISE)

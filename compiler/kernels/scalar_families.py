@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from compiler.codegen.builder import Function, Value
 from compiler.kernels.conv_scalar_lowering import Blocking, lower_conv_2d, lower_fully_connected
+from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking, lower_depthwise_conv_2d
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
 from compiler.kernels.scalar_core import ScalarCore
@@ -19,6 +20,7 @@ class ScalarIsa:
     name: str
     core: ScalarCore
     blocking: Blocking
+    depthwise: DepthwiseBlocking
 
     @property
     def options(self) -> CompileOptions:
@@ -28,7 +30,7 @@ class ScalarIsa:
         return lower_conv_2d(self.core, self.blocking, layer)
 
     def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
-        raise NotImplementedError
+        return lower_depthwise_conv_2d(self.core, self.depthwise, layer)
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:
         return lower_fully_connected(self.core, self.blocking, layer)
