@@ -91,7 +91,7 @@ class Project:
         Default(self.environment.Alias(name, nodes))
 
     def _request(self) -> Request:
-        directory = Path(os.environ.get("KILN_DIRECTORY") or GetLaunchDir())
+        directory = Path(GetLaunchDir())
         return Request.from_variables(dict(self.environment.items()), directory, bool(GetOption("no_progress")))
 
     def _help(self) -> None:
