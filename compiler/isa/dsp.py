@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Armv7E-M and Armv8-M Main with the DSP extension (Cortex-M4, M7, M33): SMLAD on pairs of int16."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.codegen.builder import Function, Value
+from compiler.kernels.depthwise_general_dsp import lower_depthwise_general
+from compiler.kernels.instructions_dsp import multiply_high_add, saturate
+from compiler.kernels.kernel import CompileOptions, Lowered
+from compiler.kernels.patch_lowering_dsp import lower_conv_2d, lower_fully_connected
+from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
+from compiler.target import Target
+
+_PORTABLE = CompileOptions(optimize=True)
+
+
+@dataclass(frozen=True)
+class Dsp:
+    """Kernels of the DSP extension."""
+
+    name: str = "dsp"
+    options: CompileOptions = _PORTABLE
+
+    def conv_2d(self, layer: Conv2D) -> Lowered:
+        return lower_conv_2d(layer)
+
+    def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
+        if layer.window.input_channels == 1:
+            return lower_conv_2d(_as_conv_2d(layer))
+        return lower_depthwise_general(layer)
+
+    def fully_connected(self, layer: FullyConnected) -> Lowered:
+        return lower_fully_connected(layer)
+
+    def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
+        return multiply_high_add(f, a, b, 0)
+
+    def saturate_int8(self, f: Function, value: Value) -> Value:
+        return saturate(f, value)
+
+
+def _as_conv_2d(layer: DepthwiseConv2D) -> Conv2D:
+    """A depthwise convolution of one input channel is a convolution."""
+    weights = layer.weights.transpose(2, 0, 1)[..., None]
+    return Conv2D(layer.window, weights, layer.bias, layer.input_zero_point, layer.requantization)
+
+
+def isa(target: Target) -> Dsp:
+    return Dsp()

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowers convolutions and fully connected layers to `PatchMatrix`: weight order, blocks, records, buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, Lowered, Place, Role
+from compiler.kernels.packing import accumulator_bounds, folded_bias, pad_depth
+from compiler.kernels.patch_matrix_dsp import Gather, PatchMatrix, Source
+from compiler.kernels.problems import Conv2D, FullyConnected, Requantization, Window
+from compiler.kernels.requantize_dsp import plan
+from compiler.kernels.row_ring_dsp import RingPlan
+
+_UNROLLS = (8, 10, 9, 7, 6, 5, 4, 3, 2, 1)
+_TAIL_ORDER = (0, 2, 1, 3)
+"""Which byte of a weight word meets the n-th int16 of a quad in the buffer (SXTB16 pairs bytes 0, 2 and 1, 3)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Matrix:
+    """Weights [channels, runs, run] and what belongs to them; a run is read from consecutive bytes."""
+
+    weights: NDArray[Any]
+    bias: NDArray[np.int64]
+    input_zero_point: int
+    requantization: Requantization
+
+    @property
+    def channels(self) -> int:
+        return int(self.weights.shape[0])
+
+    @property
+    def runs(self) -> int:
+        return int(self.weights.shape[1])
+
+    @property
+    def run(self) -> int:
+        return int(self.weights.shape[2])
+
+
+def lower_conv_2d(layer: Conv2D) -> Lowered:
+    w = layer.window
+    weights = layer.weights.reshape(w.output_channels, w.kernel_height, -1)
+    taps = w.dilation_width > 1 and w.kernel_width > 1
+    if taps:
+        weights = layer.weights.reshape(w.output_channels, w.kernel_height * w.kernel_width, w.input_channels)
+    matrix = _Matrix(weights, layer.bias, layer.input_zero_point, layer.requantization)
+    pixels = w.output_height * w.output_width
+    if w.is_pointwise:
+        return _lower(matrix, Source.FLAT, pixels, w.input_channels, (), 0, layer.macs)
+    padded = w.pad_top or w.pad_left or w.pad_bottom or w.pad_right
+    source = Source.RING if padded else Source.PLANE
+    ring = RingPlan.of(w)
+    row = ring.row_bytes if padded else w.input_width * w.input_channels
+    tap = w.dilation_width * w.input_channels
+    window = (
+        w.output_width,
+        w.stride_width * w.input_channels,
+        w.stride_height * row % ring.bytes if padded else w.stride_height * row,
+        w.stride_height,
+        ring.rows,
+        w.kernel_width,
+        tap,
+        *(ring.arguments(w, layer.input_zero_point) if padded else ()),
+    )
+    step = w.dilation_height * row - (w.kernel_width * tap if taps else 0)
+    copy = ring.copy_bytes if padded else 4
+    used = ring.bytes if padded else 0
+    return _lower(matrix, source, pixels, step, window, used, layer.macs, w, taps, copy)
+
+
+def lower_fully_connected(layer: FullyConnected) -> Lowered:
+    weights = layer.weights.astype(np.int64) - layer.filter_zero_point
+    parts = _as_int8_sums(weights)
+    matrix = _Matrix(np.stack(parts, 1), layer.bias, layer.input_zero_point, layer.requantization)
+    return _lower(matrix, Source.FLAT, layer.batches, weights.shape[1], (), 0, layer.macs)
+
+
+def _as_int8_sums(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Weights as a sum of int8 arrays: as many as their range needs (one, unless a filter zero point widened it)."""
+    parts = []
+    while True:
+        part = np.clip(weights, -128, 127)
+        parts.append(part)
+        weights = weights - part
+        if not weights.any():
+            return parts
+
+
+def _lower(
+    matrix: _Matrix,
+    source: Source,
+    pixels: int,
+    segment_step: int,
+    window: tuple[Argument, ...],
+    scratch: int,
+    macs: int,
+    geometry: Window | None = None,
+    taps: bool = False,
+    copy_bytes: int = 4,
+) -> Lowered:
+    flat = matrix.weights.reshape(matrix.channels, -1)
+    low, high = accumulator_bounds(flat, matrix.bias, matrix.input_zero_point)
+    bias = folded_bias(flat, matrix.bias, matrix.input_zero_point)
+    records = plan(matrix.requantization, bias, low, high)
+
+    whole, tail = divmod(matrix.run, 4)
+    quads = _quads(matrix)
+    unroll = min(_UNROLLS, key=lambda u: -(-quads.shape[1] // u) * (20 * u + 4))
+    padded = -(-quads.shape[1] // unroll) * unroll
+    quads = np.pad(quads, ((0, 0), (0, padded - quads.shape[1]), (0, 0)))
+    block, at_once = _block(matrix.channels, pixels)
+    starts = _starts(matrix.channels, block)
+    members = starts[:, None] + np.arange(block)
+    packed = quads[members].transpose(0, 2, 1, 3)
+    overlap = matrix.channels % block != 0
+    fields = records.take(members)
+    rows = fields.reshape(len(starts), fields.shape[1] * fields.shape[2])
+    if overlap:
+        rows = np.concatenate([rows, np.append(np.diff(starts), 0)[:, None]], 1)
+
+    gather = Gather(
+        source,
+        next((u for u in (4, 3, 2, 1) if whole % u == 0), 0) if whole else 0,
+        tail,
+        taps,
+        matrix.runs * tail > 4 and at_once > 1,
+        copy_bytes,
+    )
+    kernel = PatchMatrix(gather, block, at_once, unroll, records.form, overlap)
+    buffer = -(-scratch // 8) * 8
+    table = Constant((rows & 0xFFFFFFFF).astype("<u4").tobytes())
+    arguments: tuple[Argument, ...] = (
+        INPUT,
+        OUTPUT,
+        Constant(packed.astype(np.int8).tobytes()),
+        table,
+        len(table.data),
+        Place(Role.SCRATCH, 0, buffer),
+        8 * at_once * padded,
+        -(-pixels // at_once),
+        pixels,
+        matrix.channels,
+        matrix.runs if not taps or geometry is None else geometry.kernel_height,
+        4 * whole,
+        segment_step,
+        8 * at_once * whole * matrix.runs,
+        *window,
+    )
+    return Lowered((KernelCall(kernel, arguments),), buffer + 8 * at_once * padded, macs)
+
+
+def _quads(matrix: _Matrix) -> NDArray[Any]:
+    """Weights [channels, quads, 4] in the buffer's order: the whole quads of all runs, then the tails."""
+    whole, tail = divmod(matrix.run, 4)
+    body = matrix.weights[:, :, : 4 * whole].reshape(matrix.channels, -1, 4)
+    if not tail:
+        return body
+    ends = pad_depth(matrix.weights[:, :, 4 * whole :].reshape(matrix.channels, -1), 4).reshape(matrix.channels, -1, 4)
+    return np.concatenate([body, ends[:, :, list(_TAIL_ORDER)]], 1)
+
+
+def _block(channels: int, pixels: int) -> tuple[int, int]:
+    """Channels x pixels in registers: 2 x 3 has the best ratio of SMLADs to loads that fits; 4 x 1 for one pixel."""
+    if pixels < 3:
+        return 4 if channels >= 4 else min(channels, 2), 1
+    return min(channels, 2), 3
+
+
+def _starts(channels: int, block: int) -> NDArray[np.int64]:
+    """First channels of the blocks; the last block overlaps the one before it where channels do not divide."""
+    return np.minimum(np.arange(0, channels, block), channels - block)
