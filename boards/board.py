@@ -84,7 +84,7 @@ class Emulator:
     `native`: QEMU models the chip and runs firmware.elf unchanged. Otherwise the twin is linked for `machine` with
     `memories` (their sizes are the real board's) and `console`, from the same objects. `cpu` is the argument of
     QEMU's -cpu, empty for the machine's own; `options` are further arguments; `version` is the oldest QEMU that will
-    do. `clock_hz` is the core's clock, on RISC-V that of `mtime`.
+    do. `clock_hz` is what the emulated core ticks at, on RISC-V its `mtime`.
     """
 
     system: str

@@ -109,7 +109,7 @@ def _bare_board(name: str, table: Table, cores: Table, machines: Table) -> Board
         vectors=(),
         interrupt_stack=core.interrupt_stack,
         image="plain",
-        emulator=_emulator(machine, cpu, True, machine.clock_hz, memories, console),
+        emulator=_emulator(machine, cpu, True, memories, console),
     )
 
 
@@ -127,9 +127,7 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
     native = "qemu" in table
     machine = read_machine(machines, table.text("qemu") if native else machine_name)
     emulator = (
-        _native(machine, memories, console, clock_hz, table.where)
-        if native
-        else _twin(machine, cpu, memories, table.where)
+        _native(machine, memories, console, table.where) if native else _twin(machine, cpu, memories, table.where)
     )
     board = Board(
         name=name,
@@ -203,7 +201,7 @@ def read_steps(table: Table, key: str) -> tuple[RegisterStep, ...]:
     return tuple(steps)
 
 
-def _native(machine: Machine, memories: tuple[Memory, ...], console: Console, clock_hz: int, where: str) -> Emulator:
+def _native(machine: Machine, memories: tuple[Memory, ...], console: Console, where: str) -> Emulator:
     for memory in memories:
         region = machine.region(memory.kind)
         if not (region.origin <= memory.origin and memory.end <= region.end):
@@ -213,7 +211,7 @@ def _native(machine: Machine, memories: tuple[Memory, ...], console: Console, cl
                 got=f"{memory.name} at {memory.origin:#x}, {memory.size} bytes",
                 allowed=f"{region.origin:#x} to {region.end:#x}",
             )
-    return _emulator(machine, "", True, clock_hz, memories, console)
+    return _emulator(machine, "", True, memories, console)
 
 
 def _twin(machine: Machine, cpu: str, memories: tuple[Memory, ...], where: str) -> Emulator:
@@ -232,12 +230,10 @@ def _twin(machine: Machine, cpu: str, memories: tuple[Memory, ...], where: str) 
             )
         free[memory.kind] = moved.end
         placed.append(moved)
-    return _emulator(machine, cpu, False, machine.clock_hz, tuple(placed), machine.require_console(where))
+    return _emulator(machine, cpu, False, tuple(placed), machine.require_console(where))
 
 
-def _emulator(
-    machine: Machine, cpu: str, native: bool, clock_hz: int, memories: tuple[Memory, ...], console: Console
-) -> Emulator:
+def _emulator(machine: Machine, cpu: str, native: bool, memories: tuple[Memory, ...], console: Console) -> Emulator:
     return Emulator(
         system=machine.system,
         machine=machine.qemu,
@@ -245,7 +241,7 @@ def _emulator(
         options=machine.options,
         version=machine.version,
         native=native,
-        clock_hz=clock_hz,
+        clock_hz=machine.clock_hz,
         memories=memories,
         console=console,
     )

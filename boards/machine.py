@@ -50,7 +50,7 @@ def read_machine(machines: Table, name: str) -> Machine:
         system=table.text("system"),
         options=table.texts("options", ()),
         version=(int(version[0]), int(version[1])),
-        clock_hz=table.integer("clock_hz", 1, low=1),
+        clock_hz=table.integer("clock_hz", low=1),
         flash=_region(table.table("flash"), "FLASH", MemoryKind.FLASH),
         ram=_region(table.table("ram"), "RAM", MemoryKind.RAM),
         console=console,

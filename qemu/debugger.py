@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""As much of GDB's remote serial protocol as it takes to write memory before the first instruction.
+
+Source: GDB manual, appendix E. QEMU's monitor reads memory but cannot write it.
+"""
+
+from __future__ import annotations
+
+import socket
+
+CHUNK = 1024
+"""Bytes a packet: QEMU's stub takes 4,096 characters, two a byte."""
+
+
+class DebuggerError(Exception):
+    """The stub refused a command or did not answer."""
+
+
+class Debugger:
+    """A client of QEMU's GDB stub on a connected socket. The guest stays stopped while it is attached."""
+
+    def __init__(self, stream: socket.socket, timeout_s: float = 10.0) -> None:
+        self._stream = stream
+        self._stream.settimeout(timeout_s)
+        self._pending = bytearray()
+
+    def write_memory(self, address: int, data: bytes) -> None:
+        """Write through the core's view of the address space. DebuggerError where there is no memory."""
+        for start in range(0, len(data), CHUNK):
+            part = data[start : start + CHUNK]
+            answer = self._command(f"M{address + start:x},{len(part):x}:{part.hex()}")
+            if answer != "OK":
+                raise DebuggerError(f"cannot write {len(part)} bytes at {address + start:#x}: {answer or 'refused'}")
+
+    def detach(self) -> None:
+        """Let go; the guest runs on from here."""
+        answer = self._command("D")
+        if answer != "OK":
+            raise DebuggerError(f"cannot detach: {answer or 'refused'}")
+
+    def _command(self, text: str) -> str:
+        body = text.encode()
+        self._stream.sendall(b"$" + body + b"#" + b"%02x" % (sum(body) & 0xFF))
+        return self._packet()
+
+    def _packet(self) -> str:
+        while self._byte() != b"$":
+            pass
+        body = bytearray()
+        while (byte := self._byte()) != b"#":
+            body += byte
+        checksum = self._byte() + self._byte()
+        if int(checksum, 16) != sum(body) & 0xFF:
+            raise DebuggerError("a packet of the GDB stub is damaged")
+        self._stream.sendall(b"+")
+        return body.decode("ascii")
+
+    def _byte(self) -> bytes:
+        if not self._pending:
+            try:
+                received = self._stream.recv(4096)
+            except OSError as error:
+                raise DebuggerError(f"the GDB stub does not answer: {error}") from error
+            if not received:
+                raise DebuggerError("the GDB stub closed the connection")
+            self._pending += received
+        byte = bytes(self._pending[:1])
+        del self._pending[:1]
+        return byte

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run an ELF file under QEMU: its UART as a stream of bytes, always a time limit, never a process left behind."""
+
+from __future__ import annotations
+
+import resource
+import select
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from boards.board import Emulator
+from qemu.command import Channels, Options, emulator_command
+from qemu.debugger import Debugger
+from qemu.monitor import Monitor, MonitorError
+
+
+FIRST_PAUSE_S = 0.002
+LONGEST_PAUSE_S = 0.1
+
+
+class EmulatorError(Exception):
+    """QEMU ended although the firmware should be running; says what QEMU said."""
+
+
+class GuestLockup(EmulatorError):
+    """The guest faulted while it handled a fault."""
+
+
+class TimeLimit(EmulatorError):
+    """The time limit passed and QEMU was killed."""
+
+
+class Emulation:
+    """A running guest, to be used as a context manager. It starts paused: paint memory, then `resume`.
+
+    `limit_s` is wall-clock time, after which QEMU is killed whatever it does. As the transport of a console it has
+    `write` and `read`.
+    """
+
+    def __init__(self, emulator: Emulator, elf: Path, limit_s: float, options: Options | None = None) -> None:
+        self.emulator, self.elf, self.limit_s = emulator, elf, limit_s
+        self._options = options or Options()
+        self._expired = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] | None = None
+        self._sockets: list[socket.socket] = []
+        self._timer: threading.Timer | None = None
+        self._deadline = 0.0
+
+    def __enter__(self) -> Emulation:
+        pairs = [socket.socketpair() for _ in range(3)]
+        self._sockets = [ours for ours, _ in pairs]
+        theirs = [their for _, their in pairs]
+        try:
+            channels = Channels(*(their.fileno() for their in theirs))
+            command = emulator_command(self.emulator, self.elf, channels, self._options)
+            self._errors = tempfile.TemporaryFile()
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=self._errors,
+                stderr=subprocess.STDOUT,
+                pass_fds=[their.fileno() for their in theirs],
+            )
+            self._limit(self._process)
+            for their in theirs:
+                their.close()
+            self._debugger = Debugger(self._sockets[2])
+            self._monitor = Monitor(self._sockets[1])
+        except BaseException as error:
+            for their in theirs:
+                their.close()
+            if isinstance(error, (MonitorError, OSError)):
+                failure = self._failure()
+                self.close()
+                raise failure from error
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def write_memory(self, address: int, data: bytes) -> None:
+        """Write guest memory before the first instruction."""
+        self._debugger.write_memory(address, data)
+
+    def resume(self) -> None:
+        """Let the guest run."""
+        self._monitor.execute("cont")
+
+    def read_memory(self, address: int, size: int) -> bytes:
+        """Stop the guest for good and read `size` bytes at `address`."""
+        try:
+            self._monitor.execute("stop")
+            return self._monitor.read_memory(address, size)
+        except MonitorError as error:
+            raise self._failure() from error
+
+    def write(self, data: bytes) -> None:
+        """Send bytes to the board's UART; blocks while the guest does not take them."""
+        stream = self._sockets[0]
+        stream.settimeout(max(0.001, self._deadline - time.monotonic() + 1.0))
+        try:
+            stream.sendall(data)
+        except OSError as error:
+            raise self._failure() from error
+
+    def read(self, timeout_s: float) -> bytes:
+        """Bytes that the board's UART sent, at least one; empty after `timeout_s`. EmulatorError when QEMU ended."""
+        stream = self._sockets[0]
+        deadline, pause = time.monotonic() + timeout_s, FIRST_PAUSE_S
+        try:
+            while not select.select([stream], [], [], max(0.0, min(pause, deadline - time.monotonic())))[0]:
+                if time.monotonic() >= deadline:
+                    return b""
+                # QEMU looks again whether the UART takes bytes only when its main loop wakes, and a guest that
+                # enables its receiver does not wake it.
+                self._monitor.execute("query-status")
+                pause = min(2 * pause, LONGEST_PAUSE_S)
+            data = stream.recv(65536)
+        except (OSError, MonitorError) as error:
+            raise self._failure() from error
+        if not data:
+            raise self._failure()
+        return data
+
+    def close(self) -> None:
+        """Kill QEMU and wait for it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        for stream in self._sockets:
+            stream.close()
+        self._sockets = []
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
+
+    def _limit(self, process: subprocess.Popen[bytes]) -> None:
+        self._deadline = time.monotonic() + self.limit_s
+        self._timer = threading.Timer(self.limit_s, self._expire, [process])
+        self._timer.daemon = True
+        self._timer.start()
+        # Should this process be killed, the kernel still ends QEMU: a polling guest uses up its processor time.
+        seconds = int(self.limit_s) * 2 + 10
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (seconds, seconds))
+
+    def _expire(self, process: subprocess.Popen[bytes]) -> None:
+        self._expired.set()
+        process.kill()
+
+    def _failure(self) -> EmulatorError:
+        """What ended QEMU."""
+        machine = self.emulator.machine
+        said, status = "", None
+        if self._process is not None:
+            try:
+                status = self._process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                return EmulatorError(f"QEMU's {machine} stopped talking but still runs {self.elf}")
+        if self._errors is not None:
+            self._errors.seek(0)
+            said = self._errors.read().decode("utf-8", "replace").strip()
+        if self._expired.is_set():
+            return TimeLimit(f"{self.elf} was still running under QEMU's {machine} after {self.limit_s:g} s")
+        first = said.splitlines()[0] if said else f"exit status {status}"
+        if "Lockup" in said:
+            return GuestLockup(f"{self.elf} locked up under QEMU's {machine}: {first}\n{said}")
+        return EmulatorError(f"QEMU's {machine} ended while running {self.elf}: {first}\n{said}")

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+.option norelax
+.section .vectors, "ax"
+.global start
+start:
+    la sp, __stack_top
+    la a0, __bss_start
+    la a1, __bss_end
+1:  bgeu a0, a1, 2f
+    sw zero, 0(a0)
+    addi a0, a0, 4
+    j 1b
+2:  call firmware
+
+.text
+// A trap vector that faults itself: RISC-V has no lockup, the guest spins.
+.global lock_up
+lock_up:
+    csrw mtvec, zero
+    unimp
+
+.global touch_stack
+touch_stack:
+    la a0, __stack_top - 700
+    sw a0, 0(a0)
+    ret
+
+// 4 instructions, then 1 + 2 * 1000 + 2, then 5 + 2.
+.global model_invoke
+.type model_invoke, @function
+model_invoke:
+    la a1, model_dispatch
+    li a0, 1
+    sw a0, 0(a1)
+    li a2, 1000
+1:  addi a2, a2, -1
+    bnez a2, 1b
+    li a0, 2
+    sw a0, 0(a1)
+    nop
+    nop
+    nop
+    nop
+    nop
+    li a0, 0
+    sw a0, 0(a1)
+    ret
+.size model_invoke, . - model_invoke

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each emulated machine boots and talks; limits and faults are told apart; memory is read and written."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from boards.board import Board
+from boards.loader import board_names
+from qemu.console import Console, DeviceError, SilentDevice, Timeouts
+from qemu.machine import Emulation, EmulatorError, GuestLockup, TimeLimit
+from qemu.profile import WINDOW, profile
+from qemu.stack import StackRegion
+
+Builder = Callable[[str], tuple[Board, Path]]
+ONE_OF_EACH_SYSTEM = ("qemu_m3", "qemu_rv32imac")
+
+
+def pid_of(emulation: Emulation) -> int:
+    assert emulation._process is not None
+    return emulation._process.pid
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_machine_boots_talks_counts_and_measures_stack(name: str, build: Builder) -> None:
+    board, elf = build(name)
+    stack = StackRegion.of(elf)
+    rows = [bytes(range(256)), bytes(reversed(range(200)))]
+    with Emulation(board.emulator, elf, 30) as emulation:
+        stack.paint(emulation)
+        emulation.resume()
+        console = Console(emulation, WINDOW)
+        assert console.wait_ready() == ["m-init-done"]
+        assert console.name() == "test"
+        assert list(console.run(rows)) == rows
+        console.command("stack")
+        assert stack.high_water(emulation) == 700
+    counted = profile(board, elf, "model", 2, rows, 30)
+    assert counted.exact and counted.spread == 0
+    entry = 3 if board.core.gcc.startswith("arm") else 4
+    assert [(i.entry, i.dispatches) for i in counted.inferences] == [(entry, (2003, 7))] * 2
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_SYSTEM)
+def test_every_byte_value_passes_unchanged(name: str, build: Builder) -> None:
+    board, elf = build(name)
+    with Emulation(board.emulator, elf, 30) as emulation:
+        emulation.resume()
+        Console(emulation).wait_ready()
+        emulation.write(b"raw%" + bytes(range(256)))
+        echoed = b""
+        while len(echoed) < 256 + len(b"m-ready\r\n"):
+            data = emulation.read(5)
+            assert data
+            echoed += data
+        assert echoed == bytes(range(256)) + b"m-ready\r\n"
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_SYSTEM)
+def test_time_limit_kills(name: str, build: Builder) -> None:
+    board, elf = build(name)
+    started = time.monotonic()
+    with Emulation(board.emulator, elf, 1.0) as emulation:
+        emulation.resume()
+        console = Console(emulation)
+        console.wait_ready()
+        pid = pid_of(emulation)
+        with pytest.raises(TimeLimit, match="still running"):
+            console.command("hang", 20)
+    assert time.monotonic() - started < 10
+    assert not alive(pid)
+
+
+def test_lockup_is_detected(build: Builder) -> None:
+    board, elf = build("qemu_m3")
+    with Emulation(board.emulator, elf, 20) as emulation:
+        emulation.resume()
+        console = Console(emulation)
+        console.wait_ready()
+        with pytest.raises(GuestLockup, match="Lockup"):
+            console.command("lockup")
+
+
+def test_silence_is_told_from_an_error(build: Builder) -> None:
+    board, elf = build("qemu_m3")
+    with Emulation(board.emulator, elf, 20) as emulation:
+        emulation.resume()
+        console = Console(emulation, timeouts=Timeouts(line_s=0.5))
+        console.wait_ready()
+        with pytest.raises(DeviceError, match="Unknown command: nonsense"):
+            console.command("nonsense")
+        with pytest.raises(SilentDevice, match=r"no answer to 'hang' within 0.5 s"):
+            console.command("hang")
+
+
+def test_nothing_is_left_behind_after_an_exception(build: Builder) -> None:
+    board, elf = build("qemu_m3")
+    pids = []
+
+    def fail() -> None:
+        with Emulation(board.emulator, elf, 20) as emulation:
+            pids.append(pid_of(emulation))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not alive(pids[0])
+
+
+def test_an_elf_that_qemu_refuses(tmp_path: Path, build: Builder) -> None:
+    board, _ = build("qemu_m3")
+    broken = tmp_path / "missing.elf"
+    with pytest.raises(EmulatorError, match=r"missing\.elf"), Emulation(board.emulator, broken, 20):
+        pass
+
+
+def test_icount_gives_totals(build: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+    board, elf = build("qemu_m3")
+    monkeypatch.setattr("shutil.which", lambda tool: None if tool in ("cc", "gcc") else f"/usr/bin/{tool}")
+    counted = profile(board, elf, "model", 2, [b"x"], 20)
+    assert not counted.exact and not counted.inferences
+    assert "no C compiler" in counted.note
+    assert counted.total == 10 * 1000 // 10  # the test firmware's clock shows 10 us for all ten
