@@ -19,7 +19,6 @@ from qemu.command import Channels, Options, emulator_command
 from qemu.debugger import Debugger
 from qemu.monitor import Monitor, MonitorError
 
-
 FIRST_PAUSE_S = 0.002
 LONGEST_PAUSE_S = 0.1
 
