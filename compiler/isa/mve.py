@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from compiler.codegen.builder import I32, I64, Function, Value
-from compiler.kernels import patch_mve, pointwise_mve
+from compiler.kernels import depthwise_mve, fully_connected_mve, patch_mve, pointwise_mve
 from compiler.kernels.kernel import CompileOptions, Lowered
-from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
+from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, Window
 from compiler.kernels.products_mve import PIXELS
 from compiler.target import Target
 
@@ -17,15 +19,22 @@ class Mve:
 
     def conv_2d(self, layer: Conv2D) -> Lowered:
         w = layer.window
-        if w.is_pointwise and w.output_height * w.output_width >= PIXELS:
+        pixels = w.output_height * w.output_width
+        if w.is_pointwise and pixels >= PIXELS:
             return pointwise_mve.lower(layer)
+        if w.is_pointwise or _is_whole_image(w):
+            return fully_connected_mve.lower(_as_matrix(layer, pixels))
         return patch_mve.lower(layer)
 
     def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
-        raise NotImplementedError
+        if layer.window.input_channels == 1:
+            return self.conv_2d(_as_plain(layer))
+        return depthwise_mve.lower(layer)
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:
-        raise NotImplementedError
+        if layer.batches >= PIXELS and not layer.filter_zero_point:
+            return pointwise_mve.lower(_as_convolution(layer))
+        return fully_connected_mve.lower(layer)
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         """SMMUL."""
@@ -35,6 +44,32 @@ class Mve:
     def saturate_int8(self, f: Function, value: Value) -> Value:
         """SSAT."""
         return f.intrinsic("llvm.arm.ssat", I32, [value, 8])
+
+
+def _is_whole_image(w: Window) -> bool:
+    """One output pixel whose window is the whole input."""
+    return (w.output_height, w.output_width) == (1, 1) and (w.kernel_height, w.kernel_width) == (
+        w.input_height,
+        w.input_width,
+    )
+
+
+def _as_plain(layer: DepthwiseConv2D) -> Conv2D:
+    """With one input channel every output channel reads it: an ordinary convolution."""
+    weights = np.ascontiguousarray(layer.weights.transpose(2, 0, 1))[..., None]
+    return Conv2D(layer.window, weights, layer.bias, layer.input_zero_point, layer.requantization)
+
+
+def _as_matrix(layer: Conv2D, pixels: int) -> FullyConnected:
+    weights = layer.weights.reshape(layer.window.output_channels, -1)
+    return FullyConnected(pixels, weights, layer.bias, layer.input_zero_point, 0, layer.requantization)
+
+
+def _as_convolution(layer: FullyConnected) -> Conv2D:
+    outputs, depth = layer.weights.shape
+    window = Window(1, layer.batches, depth, 1, layer.batches, outputs, 1, 1, 1, 1, 0, 0)
+    weights = layer.weights.reshape(outputs, 1, 1, depth)
+    return Conv2D(window, weights, layer.bias, layer.input_zero_point, layer.requantization)
 
 
 def isa(target: Target) -> Mve:

@@ -7,11 +7,10 @@ copies also allow the output to overlap the input.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from compiler.codegen.builder import Value
-from compiler.kernels.kernel import INPUT, Argument, KernelFunction, Place, Role
+from compiler.kernels.kernel import INPUT, SCRATCH, Argument, KernelFunction
 from compiler.kernels.problems import Window
 from compiler.kernels.vector_mve import CHUNK, copy_bytes, fill_bytes
 
@@ -47,40 +46,38 @@ class RingShape:
         return f"h{len(self.used)}s{self.stride}" + (f"d{dilation}" if dilation > 1 else "")
 
 
-def ring_row_bytes(w: Window) -> int:
-    """A row with its paddings, on whole chunks."""
+def ring_row_bytes(w: Window, multiplier: int = 1) -> int:
+    """A row with its paddings, each byte `multiplier` times, on whole chunks."""
     width = w.pad_left + w.input_width + w.pad_right
-    return -(-width * w.input_channels // CHUNK) * CHUNK
+    return -(-width * w.input_channels * multiplier // CHUNK) * CHUNK
 
 
-def ring_bytes(w: Window) -> int:
+def ring_bytes(w: Window, multiplier: int = 1) -> int:
     """The ring's scratch memory, a chunk that vector loads may run into included."""
-    return RingShape.of(w).rows * ring_row_bytes(w) + CHUNK
+    return RingShape.of(w).rows * ring_row_bytes(w, multiplier) + CHUNK
 
 
-def ring_arguments(w: Window, input_zero_point: int, offset: int = 0) -> tuple[Argument, ...]:
-    """The arguments of RING_PARAMETERS, the ring at `offset` of the scratch memory."""
+def ring_arguments(w: Window, input_zero_point: int, multiplier: int = 1) -> tuple[Argument, ...]:
+    """The arguments of RING_PARAMETERS, the ring at the start of the scratch memory."""
     return (
         INPUT,
         w.input_width * w.input_channels,
         w.input_height,
         w.pad_top,
-        Place(Role.SCRATCH, 0, offset),
-        ring_row_bytes(w),
-        w.pad_left * w.input_channels,
+        SCRATCH,
+        ring_row_bytes(w, multiplier),
+        w.pad_left * w.input_channels * multiplier,
         input_zero_point,
         w.output_height,
     )
 
 
-RowBody = Callable[[list[Value], list[Value]], list[Value]]
-
-
 class RowRing:
-    """Emits the ring of a kernel whose parameters include RING_PARAMETERS."""
+    """Emits the ring of a kernel whose parameters include RING_PARAMETERS; with `multiplier` each byte of the input
+    is repeated that many times."""
 
-    def __init__(self, f: KernelFunction, shape: RingShape) -> None:
-        self.f, self.shape = f, shape
+    def __init__(self, f: KernelFunction, shape: RingShape, multiplier: Value | None = None) -> None:
+        self.f, self.shape, self.multiplier = f, shape, multiplier
         self.fresh = min(shape.rows, shape.stride)
         self.ring, self.row = f.pointer("ring"), f.integer("ring_row")
         self.zero_point = f.integer("input_zero_point")
@@ -108,8 +105,8 @@ class RowRing:
             target = f.offset(slot, lead)
             f.branch(
                 f.compare_unsigned("<", row, f.integer("input_height")),
-                lambda: copy_bytes(f, target, f.offset(f.pointer("input"), f.mul(row, row_bytes)), row_bytes),
-                lambda: fill_bytes(f, target, self.zero_point, row_bytes),
+                lambda: self._copy(target, f.offset(f.pointer("input"), f.mul(row, row_bytes)), row_bytes),
+                lambda: fill_bytes(f, target, self.zero_point, self._repeated(row_bytes)),
             )
             following = f.offset(slot, self.row)
             wrapped = f.builder.icmp_unsigned("==", following, self.end)
@@ -117,6 +114,21 @@ class RowRing:
 
         slot, row = f.loop(count, one, [slot, row])
         return slot, row
+
+    def _repeated(self, row_bytes: Value) -> Value:
+        return row_bytes if self.multiplier is None else self.f.mul(row_bytes, self.multiplier)
+
+    def _copy(self, target: Value, source: Value, row_bytes: Value) -> None:
+        f, multiplier = self.f, self.multiplier
+        if multiplier is None:
+            copy_bytes(f, target, source, row_bytes)
+            return
+
+        def byte(index: Value, carried: list[Value]) -> list[Value]:
+            fill_bytes(f, carried[0], f.load_s8(source, index), multiplier)
+            return [f.offset(carried[0], multiplier)]
+
+        f.loop(row_bytes, byte, [target])
 
     def skip(self, row: Value) -> Value:
         """The next input row to fetch, past rows that no window reads (stride beyond the window's reach)."""

@@ -108,6 +108,33 @@ def dot(f: Function, accumulator: Value, a: Value, b: Value) -> Value:
 
 def requantize(f: Function, mode: RequantizeMode, values: Value, scale: Scale, output: OutputRange) -> Value:
     """<4 x i32> accumulators to <4 x i32> whose low bytes are the quantised outputs."""
+    values = f.add(_scaled(f, mode, values, scale), splat(f, output.zero_point, V4I32))
+    if mode.clamp:
+        return f.minimum(f.maximum(values, splat(f, output.minimum, V4I32)), splat(f, output.maximum, V4I32))
+    # Saturating to the low half, then to the low byte of each lane needs no vectors for the limits.
+    narrow = narrow_words(f, f.builder.bitcast(values, V8I16), values, top=False)
+    return f.builder.bitcast(narrow_halves(f, f.builder.bitcast(narrow, V16I8), narrow, top=False), V4I32)
+
+
+def requantize_pair(
+    f: Function, mode: RequantizeMode, even: Value, odd: Value, scales: tuple[Scale, Scale], output: OutputRange
+) -> Value:
+    """The accumulators of the even and of the odd lanes to <8 x i16> whose low bytes are the quantised outputs."""
+    low = _scaled(f, mode, even, scales[0])
+    packed = narrow_words(f, ir.Constant(V8I16, ir.Undefined), low, top=False)
+    packed = narrow_words(f, packed, _scaled(f, mode, odd, scales[1]), top=True)
+
+    def halves(value: Value) -> Value:
+        return splat(f, f.trunc(value, I16), V8I16)
+
+    packed = f.intrinsic("llvm.sadd.sat.v8i16", V8I16, [packed, halves(output.zero_point)])
+    if mode.clamp:
+        return f.minimum(f.maximum(packed, halves(output.minimum)), halves(output.maximum))
+    return f.builder.bitcast(narrow_halves(f, f.builder.bitcast(packed, V16I8), packed, top=False), V8I16)
+
+
+def _scaled(f: Function, mode: RequantizeMode, values: Value, scale: Scale) -> Value:
+    """MultiplyByQuantizedMultiplier of each lane."""
     lanes = isinstance(scale.multiplier.type, ir.VectorType)
 
     def operand(value: Value) -> Value:
@@ -125,13 +152,7 @@ def requantize(f: Function, mode: RequantizeMode, values: Value, scale: Scale, o
         else:
             assert scale.flag is not None
             values = f.add(values, f.mul(f.ashr(values, 31), operand(scale.flag)))
-    values = _shift(f, values, scale.right, rounding=True)
-    values = f.add(values, splat(f, output.zero_point, V4I32))
-    if mode.clamp:
-        return f.minimum(f.maximum(values, splat(f, output.minimum, V4I32)), splat(f, output.maximum, V4I32))
-    # Saturating to the low half, then to the low byte of each lane needs no vectors for the limits.
-    narrow = narrow_words(f, f.builder.bitcast(values, V8I16), values, top=False)
-    return f.builder.bitcast(narrow_halves(f, f.builder.bitcast(narrow, V16I8), narrow, top=False), V4I32)
+    return _shift(f, values, scale.right, rounding=True)
 
 
 def _shift(f: Function, values: Value, amount: Value, rounding: bool) -> Value:
@@ -173,6 +194,26 @@ def store_strided(f: Function, values: Value, pointer: Value, offsets: Value, co
 def store_four(f: Function, values: Value, pointer: Value) -> None:
     """The low bytes of <4 x i32> to four consecutive bytes (VSTRB.32)."""
     f.store(f.trunc(values, V4I8), pointer, align=1)
+
+
+def store_eight(f: Function, values: Value, pointer: Value, count: Value | None = None) -> None:
+    """The low bytes of <8 x i16>, or of its first `count` lanes, to consecutive bytes (VSTRB.16)."""
+    low = f.trunc(values, V8I8)
+    if count is None:
+        f.store(low, pointer, align=1)
+    else:
+        mask = f.intrinsic("llvm.arm.mve.vctp16", V8I1, [count])
+        f.intrinsic("llvm.masked.store.v8i8.p0", ir.VoidType(), [low, pointer, mask])
+
+
+def load_eight(f: Function, pointer: Value, offset: Operand = 0, volatile: bool = False) -> Value:
+    """Eight bytes sign-extended to <8 x i16> (VLDRB.S16)."""
+    return f.sext(f.load(V8I8, pointer, offset, align=1, volatile=volatile), V8I16)
+
+
+def multiply_long(f: Function, a: Value, b: Value, odd: bool) -> Value:
+    """The products of the even or odd lanes of <8 x i16> vectors as <4 x i32> (VMULLB / VMULLT.S16)."""
+    return f.intrinsic("llvm.arm.mve.vmull.v4i32.v8i16", V4I32, [a, b, f.const(0), f.const(int(odd))])
 
 
 def copy_bytes(f: Function, target: Value, source: Value, count: Operand) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from compiler import numerics
 from compiler.graph import DType
 from compiler.isa.mve import Mve
-from compiler.kernels.problems import Conv2D, Requantization, Window
+from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, Requantization, Window
 from tests.harness import run_layer
 
 Array = NDArray[Any]
@@ -140,3 +140,81 @@ def test_conv_2d_random(tmp_path: Path) -> None:
             "kind": str(rng.choice(kinds)),
         }
         check_conv(conv(rng, shape, kernel, **how), rng, tmp_path / str(trial))
+
+
+def depthwise(
+    rng: np.random.Generator, shape: tuple[int, ...], kernel: tuple[int, int], multiplier: int = 1, **how: Any
+) -> DepthwiseConv2D:
+    """`shape` is input height, width and channels."""
+    outputs = shape[2] * multiplier
+    height, width, channels = shape
+    window = _window(height, width, channels, outputs, kernel, **{k: v for k, v in how.items() if k != "kind"})
+    weights = weights_of(rng, (*kernel, outputs))
+    spread = np.sqrt((weights.astype(np.float64) ** 2).reshape(-1, outputs).sum(axis=0)) * 70 + 1
+    bias = np.round(rng.normal(size=outputs) * spread * 0.3).astype(np.int64)
+    zero_point = int(rng.integers(-128, 128))
+    return DepthwiseConv2D(window, weights, bias, zero_point, requantization(rng, spread, how.get("kind", "relu")))
+
+
+DEPTHWISE: dict[str, tuple[tuple[int, ...], tuple[int, int], dict[str, Any]]] = {
+    "same": ((8, 8, 16), (3, 3), {"pad": (1, 1, 1, 1)}),
+    "same_odd": ((7, 5, 11), (3, 3), {"pad": (1, 1, 1, 1), "kind": "ties"}),
+    "stride": ((9, 12, 8), (3, 3), {"stride": (2, 2), "pad": (0, 1, 0, 1), "kind": "relu6"}),
+    "wide": ((5, 26, 4), (3, 3), {"pad": (1, 1, 1, 1), "kind": "none"}),
+    "few": ((7, 5, 3), (5, 2), {"pad": (2, 2, 0, 1), "kind": "zero"}),
+    "multiplied": ((6, 5, 3), (3, 3), {"multiplier": 5, "kind": "n1"}),
+    "one_channel": ((9, 8, 1), (5, 4), {"multiplier": 8, "stride": (2, 2), "pad": (2, 2, 1, 1), "kind": "none"}),
+    "dilated": ((9, 9, 8), (3, 3), {"dilation": (2, 2), "pad": (2, 2, 2, 2), "kind": "left"}),
+    "column": ((9, 1, 10), (3, 1), {"pad": (1, 1, 0, 0), "kind": "none"}),
+    "small": ((3, 3, 24), (3, 3), {"pad": (1, 1, 1, 1), "kind": "ties"}),
+    "stride_beyond": ((9, 9, 9), (2, 2), {"stride": (3, 3), "kind": "zero"}),
+    "whole": ((5, 6, 9), (5, 6), {"kind": "none"}),
+}
+
+
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_depthwise_conv_2d(name: str, tmp_path: Path) -> None:
+    shape, kernel, how = DEPTHWISE[name]
+    rng = np.random.default_rng(100 + sorted(DEPTHWISE).index(name))
+    layer = depthwise(rng, shape, kernel, **how)
+    w = layer.window
+    rows = inputs_of(rng, shape, layer.weights[0, 0, :: layer.multiplier])
+    found = run_layer(
+        CORE,
+        ISA.depthwise_conv_2d(layer),
+        rows,
+        [(DType.INT8, (w.output_height, w.output_width, w.output_channels))],
+        tmp_path,
+    )
+    for (x,), (y,) in zip(rows, found, strict=True):
+        np.testing.assert_array_equal(y, numerics.depthwise_conv_2d(layer, x))
+
+
+@pytest.mark.parametrize(
+    ("batches", "depth", "outputs", "filter_zero_point", "kind"),
+    [
+        (1, 640, 12, 0, "relu"),
+        (1, 128, 9, 0, "none"),
+        (2, 33, 7, -9, "n1"),
+        (1, 171, 3, 0, "zero"),
+        (3, 8, 5, 0, "left"),
+        (6, 20, 6, 0, "ties"),
+        (5, 17, 10, 100, "relu6"),
+        (1, 144, 4, -128, "ties"),
+        (1, 1, 1, 0, "none"),
+    ],
+)
+def test_fully_connected(
+    batches: int, depth: int, outputs: int, filter_zero_point: int, kind: str, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(depth)
+    weights = weights_of(rng, (outputs, depth + 1))[:, :depth]
+    spread = np.sqrt((weights.astype(np.float64) ** 2).sum(axis=1)) * 70 + 1
+    bias = np.round(rng.normal(size=outputs) * spread * 0.3).astype(np.int64)
+    layer = FullyConnected(
+        batches, weights, bias, int(rng.integers(-128, 128)), filter_zero_point, requantization(rng, spread, kind)
+    )
+    rows = inputs_of(rng, (batches, depth), weights[0])
+    found = run_layer(CORE, ISA.fully_connected(layer), rows, [(DType.INT8, (batches, outputs))], tmp_path)
+    for (x,), (y,) in zip(rows, found, strict=True):
+        np.testing.assert_array_equal(y, numerics.fully_connected(layer, x))
