@@ -59,6 +59,13 @@ def multiply_by_quantized_multiplier_int64(
     return np.asarray((values.astype(np.int64) * reduced + (np.int64(1) << (total - 1))) >> total, np.int64)
 
 
+def round_half_away_divide(values: NDArray[Any], divisors: NDArray[Any] | int) -> Int64Array:
+    """values / divisors (positive) rounded to the nearest integer, ties away from zero, as int64."""
+    divisors = np.asarray(divisors, np.int64)
+    magnitudes = (np.abs(values.astype(np.int64)) + divisors // 2) // divisors
+    return np.asarray(np.where(values < 0, -magnitudes, magnitudes), np.int64)
+
+
 def requantize(accumulators: NDArray[Any], r: Requantization, wide: bool = False) -> Int64Array:
     """Accumulators (channels last) to clamped quantised values, as int64."""
     scale = multiply_by_quantized_multiplier_int64 if wide else multiply_by_quantized_multiplier

@@ -118,6 +118,16 @@ def same_quantization(view: OperatorView) -> str | None:
     return f"input {_described(source.quantization)}, output {_described(output.quantization)}"
 
 
+def near_quantization(view: OperatorView) -> str | None:
+    """A quantised output has the scale of input 0 up to 0.000001, and its zero point."""
+    source, output = view.input(), view.output()
+    if not source.dtype.is_integer:
+        return None
+    if source.zero_point == output.zero_point and abs(source.scale - output.scale) <= 1e-6:
+        return None
+    return f"input {_described(source.quantization)}, output {_described(output.quantization)}"
+
+
 def _pair(quantization: Quantization | None) -> tuple[tuple[float, ...], tuple[int, ...]] | None:
     return None if quantization is None else (quantization.scales, quantization.zero_points)
 

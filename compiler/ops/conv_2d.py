@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from compiler import numerics
+from compiler import float_numerics, numerics
+from compiler.graph import DType
 from compiler.isa import Isa
+from compiler.kernels import float_layers, wide_layers
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.problems import Conv2D, DepthwiseConv2D, Requantization, Window
+from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FloatLayer, Requantization, Window
 from compiler.ops import layers
 from compiler.ops.activation import Activation
 from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, rank
@@ -63,7 +65,7 @@ def positive_steps(view: OperatorView) -> str | None:
 
 def consistent_shapes(view: OperatorView) -> str | None:
     """The filter's channels divide the input's, groups divide the output channels, and the output has the shape that
-    padding and strides give."""
+    padding and strides give; only an INT8 window may see nothing but padding."""
     source, weights, output = view.input(), view.input(layers.FILTER_POSITION), view.output()
     bias = view.optional(layers.BIAS_POSITION)
     batches, height, width, channels = source.shape
@@ -73,9 +75,9 @@ def consistent_shapes(view: OperatorView) -> str | None:
     if bias is not None and bias.elements != outputs:
         return f"{bias.elements} biases for {outputs} output channels"
     expected = (batches, *slide(view).output_shape(height, width), outputs)
-    return (
-        None if output.shape == expected and min(expected) > 0 else f"output {list(output.shape)}, not {list(expected)}"
-    )
+    if output.shape != expected or min(expected) < 1:
+        return f"output {list(output.shape)}, not {list(expected)}"
+    return layers.windows_see_input(view, slide(view).window(source, output))
 
 
 def problem(view: OperatorView) -> Conv2D | DepthwiseConv2D:
@@ -111,9 +113,18 @@ def ungrouped(weights: Array, channels: int) -> Array:
     return dense
 
 
+def float_problem(view: OperatorView) -> FloatLayer:
+    """The float convolution of one image; its weights may be grouped."""
+    window = slide(view).window(view.input(), view.output())
+    return layers.float_layer(view, window, view.input(layers.FILTER_POSITION).constant)
+
+
 def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
     (x, *_) = inputs
     assert x is not None
+    if view.input().dtype is DType.FLOAT32:
+        float_layer = float_problem(view)
+        return [np.stack([float_numerics.conv_2d(float_layer, image) for image in x])]
     layer = problem(view)
     images = [
         numerics.conv_2d(layer, image) if isinstance(layer, Conv2D) else numerics.depthwise_conv_2d(layer, image)
@@ -123,12 +134,21 @@ def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]
 
 
 def lower(view: OperatorView, isa: Isa) -> Lowered:
-    layer = problem(view)
-    one = isa.conv_2d(layer) if isinstance(layer, Conv2D) else isa.depthwise_conv_2d(layer)
     source, weights, output = view.input(), view.input(layers.FILTER_POSITION), view.output()
     batches = source.shape[0]
-    whole = layers.per_image(one, batches, source.bytes // batches, output.bytes // batches)
+    whole = layers.per_image(_lower_image(view, isa), batches, source.bytes // batches, output.bytes // batches)
     return replace(whole, macs=output.elements * weights.elements // weights.shape[0])
+
+
+def _lower_image(view: OperatorView, isa: Isa) -> Lowered:
+    if view.input().dtype is DType.FLOAT32:
+        return float_layers.conv_2d(float_problem(view))
+    layer = problem(view)
+    if view.input().dtype is DType.INT16:
+        if isinstance(layer, Conv2D):
+            return wide_layers.conv_2d(isa, layer)
+        return wide_layers.depthwise_conv_2d(isa, layer)
+    return isa.conv_2d(layer) if isinstance(layer, Conv2D) else isa.depthwise_conv_2d(layer)
 
 
 DEFINITIONS = (

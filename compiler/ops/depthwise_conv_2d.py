@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from compiler import numerics
+from compiler import float_numerics, numerics
+from compiler.graph import DType
 from compiler.isa import Isa
+from compiler.kernels import float_layers, wide_layers
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.problems import DepthwiseConv2D
+from compiler.kernels.problems import DepthwiseConv2D, FloatLayer
 from compiler.ops import layers
 from compiler.ops.activation import Activation
 from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, rank
@@ -45,7 +47,7 @@ def slide(view: OperatorView) -> Slide:
 
 def consistent_shapes(view: OperatorView) -> str | None:
     """The filter is [1, height, width, outputs] with outputs a multiple of the input's channels, and the output has
-    the shape that padding and strides give."""
+    the shape that padding and strides give; only an INT8 window may see nothing but padding."""
     source, weights, output = view.input(), view.input(layers.FILTER_POSITION), view.output()
     bias = view.optional(layers.BIAS_POSITION)
     batches, height, width, channels = source.shape
@@ -55,9 +57,9 @@ def consistent_shapes(view: OperatorView) -> str | None:
     if bias is not None and bias.elements != outputs:
         return f"{bias.elements} biases for {outputs} output channels"
     expected = (batches, *slide(view).output_shape(height, width), outputs)
-    return (
-        None if output.shape == expected and min(expected) > 0 else f"output {list(output.shape)}, not {list(expected)}"
-    )
+    if output.shape != expected or min(expected) < 1:
+        return f"output {list(output.shape)}, not {list(expected)}"
+    return layers.windows_see_input(view, slide(view).window(source, output))
 
 
 def problem(view: OperatorView) -> DepthwiseConv2D:
@@ -80,9 +82,18 @@ def problem(view: OperatorView) -> DepthwiseConv2D:
     )
 
 
+def float_problem(view: OperatorView) -> FloatLayer:
+    """The float depthwise convolution of one image."""
+    window = slide(view).window(view.input(), view.output())
+    return layers.float_layer(view, window, view.input(layers.FILTER_POSITION).constant[0], depthwise=True)
+
+
 def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
     (x, *_) = inputs
     assert x is not None
+    if view.input().dtype is DType.FLOAT32:
+        float_layer = float_problem(view)
+        return [np.stack([float_numerics.depthwise_conv_2d(float_layer, image) for image in x])]
     layer = problem(view)
     return [np.stack([numerics.depthwise_conv_2d(layer, i) for i in x]).astype(view.output().dtype.numpy)]
 
@@ -90,8 +101,15 @@ def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]
 def lower(view: OperatorView, isa: Isa) -> Lowered:
     source, output = view.input(), view.output()
     batches = source.shape[0]
-    one = isa.depthwise_conv_2d(problem(view))
-    return layers.per_image(one, batches, source.bytes // batches, output.bytes // batches)
+    return layers.per_image(_lower_image(view, isa), batches, source.bytes // batches, output.bytes // batches)
+
+
+def _lower_image(view: OperatorView, isa: Isa) -> Lowered:
+    if view.input().dtype is DType.FLOAT32:
+        return float_layers.depthwise_conv_2d(float_problem(view))
+    if view.input().dtype is DType.INT16:
+        return wide_layers.depthwise_conv_2d(isa, problem(view))
+    return isa.depthwise_conv_2d(problem(view))
 
 
 DEFINITIONS = (

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from compiler import numerics
+from compiler import float_numerics, numerics
+from compiler.graph import DType
 from compiler.isa import Isa
+from compiler.kernels import float_layers, wide_layers
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.problems import FullyConnected
+from compiler.kernels.problems import FloatLayer, FullyConnected, Window
 from compiler.ops import layers
 from compiler.ops.activation import Activation
 from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, rank
@@ -83,15 +85,29 @@ def problem(view: OperatorView) -> FullyConnected:
     )
 
 
+def float_problem(view: OperatorView) -> FloatLayer:
+    """The float layer; its pixels are the rows."""
+    weights = view.input(layers.FILTER_POSITION)
+    outputs, depth = weights.shape
+    rows = view.input().elements // depth
+    return layers.float_layer(view, Window(1, rows, depth, 1, rows, outputs, 1, 1, 1, 1, 0, 0), weights.constant)
+
+
 def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
     (x, *_) = inputs
     assert x is not None
-    layer, output = problem(view), view.output()
-    rows = numerics.fully_connected(layer, x.reshape(layer.batches, -1))
-    return [rows.astype(output.dtype.numpy).reshape(output.shape)]
+    output, depth = view.output(), view.input(layers.FILTER_POSITION).shape[1]
+    rows = x.reshape(-1, depth)
+    if output.dtype is DType.FLOAT32:
+        return [float_numerics.fully_connected(float_problem(view), rows).reshape(output.shape)]
+    return [numerics.fully_connected(problem(view), rows).astype(output.dtype.numpy).reshape(output.shape)]
 
 
 def lower(view: OperatorView, isa: Isa) -> Lowered:
+    if view.input().dtype is DType.FLOAT32:
+        return float_layers.fully_connected(float_problem(view))
+    if view.input().dtype is DType.INT16:
+        return wide_layers.fully_connected(isa, problem(view))
     return isa.fully_connected(problem(view))
 
 

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from compiler.graph import DType, Tensor
 from compiler.kernels.kernel import KernelCall, Lowered, Place, Role
-from compiler.kernels.problems import Requantization
+from compiler.kernels.problems import FloatLayer, Requantization, Window
+from compiler.kernels.windows import every_window_sees_input
 from compiler.numerics import quantize_multiplier
-from compiler.ops.activation import Activation, quantized_range
+from compiler.ops.activation import Activation, float_range, quantized_range
 from compiler.ops.constraints import stated
 from compiler.ops.definition import Constraint, OperatorView
 
@@ -51,6 +52,16 @@ def bias_values(view: OperatorView, channels: int) -> NDArray[np.int64]:
     return np.zeros(channels, np.int64) if bias is None else bias.constant.astype(np.int64).reshape(channels)
 
 
+def float_layer(
+    view: OperatorView, window: Window, weights: NDArray[np.float32], depthwise: bool = False
+) -> FloatLayer:
+    """The float layer of these weights with the operator's bias and activation."""
+    bias = view.optional(BIAS_POSITION)
+    channels = window.output_channels
+    values = np.zeros(channels, np.float32) if bias is None else bias.constant.astype(np.float32).reshape(channels)
+    return FloatLayer(window, weights, values, *float_range(view.attributes.activation), depthwise)
+
+
 def is_wide(view: OperatorView) -> bool:
     """int16x8 accumulates in 64 bits, and is rescaled so, unless its bias is int32."""
     bias = view.optional(BIAS_POSITION)
@@ -75,12 +86,14 @@ def per_image(one: Lowered, images: int, input_bytes: int, output_bytes: int) ->
 
 
 def layer_types(view: OperatorView) -> str | None:
-    """Input, weights, bias and output are INT8, INT8, INT32, INT8; or INT16, INT8, INT32 or INT64, INT16."""
+    """Input, weights, bias and output are INT8, INT8, INT32, INT8; or INT16, INT8, INT32 or INT64, INT16; or all
+    FLOAT32."""
     source, weights, output = view.input(), view.input(FILTER_POSITION), view.output()
     bias = view.optional(BIAS_POSITION)
     biases, filters = {
         DType.INT8: ((DType.INT32,), (DType.INT8, DType.INT4)),
         DType.INT16: ((DType.INT32, DType.INT64), (DType.INT8,)),
+        DType.FLOAT32: ((DType.FLOAT32,), (DType.FLOAT32,)),
     }.get(source.dtype, ((), ()))
     if weights.dtype in filters and output.dtype is source.dtype and (bias is None or bias.dtype in biases):
         return None
@@ -125,6 +138,13 @@ def quantized_activations(view: OperatorView) -> str | None:
         if not 0 < tensor.scale < float("inf"):
             return f"'{tensor.name}' has scale {tensor.scale:g}"
     return None
+
+
+def windows_see_input(view: OperatorView, window: Window) -> str | None:
+    """What is wrong where a window lies in the padding altogether, which only int8 layers may have."""
+    if view.input().dtype is DType.INT8 or every_window_sees_input(window):
+        return None
+    return "a window that sees nothing but padding"
 
 
 def clamping_activation(view: OperatorView) -> str | None:

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ADD and SUB with broadcasting.
+
+Source: TensorFlow Lite Micro, kernels/add_common.cc, sub_common.cc; TensorFlow Lite,
+kernels/internal/reference/integer_ops/add.h, reference/sub.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler import float_numerics
+from compiler.graph import DType, Tensor
+from compiler.isa import Isa
+from compiler.kernels.elementwise import (
+    LEFT_SHIFTS,
+    ExactSumKernel,
+    FloatBinaryKernel,
+    LinearBinaryKernel,
+    binary_arguments,
+    binary_shape,
+    merged,
+)
+from compiler.kernels.kernel import OUTPUT, KernelCall, Lowered
+from compiler.kernels.linear import Function, fit
+from compiler.kernels.portable import ELEMENTS
+from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
+from compiler.ops import layers
+from compiler.ops.activation import INTEGER_RANGE, Activation, float_range, quantized_range
+from compiler.ops.broadcast import broadcasts_to_output, few_axes, operand
+from compiler.ops.constraints import (
+    FLOAT,
+    Q8,
+    Q16,
+    dtypes,
+    inputs_between,
+    int16_zero_points_are_zero,
+    output_dtype_as_input,
+    quantized_per_tensor,
+)
+from compiler.ops.definition import Array, OperatorDefinition, OperatorView
+
+
+@dataclass(frozen=True)
+class SumAttributes:
+    """Options of ADD and SUB."""
+
+    activation: Activation = Activation.NONE
+
+
+def parse(options: Any) -> SumAttributes:
+    return SumAttributes() if options is None else SumAttributes(Activation(options.FusedActivationFunction()))
+
+
+@dataclass(frozen=True)
+class SumScales:
+    """The quantised multipliers of both inputs and of the sum: (multiplier, shift), shifts not positive."""
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    output: tuple[int, int]
+    left_shift: int
+
+
+def sum_scales(view: OperatorView) -> SumScales:
+    """The multipliers, each computed in double in the reference's order."""
+    first, second, output = view.input(0), view.input(1), view.output()
+    left_shift = LEFT_SHIFTS[ELEMENTS[output.dtype]]
+    twice = 2.0 * max(first.scale, second.scale)
+    return SumScales(
+        quantize_multiplier(first.scale / twice),
+        quantize_multiplier(second.scale / twice),
+        quantize_multiplier(twice / ((1 << left_shift) * output.scale)),
+        left_shift,
+    )
+
+
+def output_scale_not_tiny(view: OperatorView) -> str | None:
+    """The output scale is above twice the larger input scale / 2**20 (INT16: 2**15)."""
+    if not view.output().dtype.is_integer:
+        return None
+    twice = 2.0 * max(view.input(0).scale, view.input(1).scale)
+    limit = twice / (1 << LEFT_SHIFTS[ELEMENTS[view.output().dtype]])
+    return None if view.output().scale > limit else f"output scale {view.output().scale:g}"
+
+
+def integer_sum(view: OperatorView, sign: int, first: Array, second: Array) -> Array:
+    """The reference's first + sign * second, clamped, as int64."""
+    scales, output = sum_scales(view), view.output()
+
+    def scaled(values: Array, tensor: Tensor, by: tuple[int, int]) -> Array:
+        shifted = (values.astype(np.int64) - tensor.zero_point) << scales.left_shift
+        return multiply_by_quantized_multiplier(shifted, *by)
+
+    total = scaled(first, view.input(0), scales.first) + sign * scaled(second, view.input(1), scales.second)
+    value = multiply_by_quantized_multiplier(total, *scales.output) + output.zero_point
+    return np.clip(value, *quantized_range(view.attributes.activation, output))
+
+
+def _reference(sign: int) -> Callable[[OperatorView, Sequence[Array | None]], list[Array]]:
+    def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
+        first, second = inputs
+        assert first is not None and second is not None
+        output = view.output()
+        if output.dtype is DType.FLOAT32:
+            total = first + second if sign > 0 else first - second
+            return [float_numerics.clamp(total, *float_range(view.attributes.activation))]
+        return [integer_sum(view, sign, first, second).astype(output.dtype.numpy)]
+
+    return reference
+
+
+def _lower(sign: int) -> Callable[[OperatorView, Isa], Lowered]:
+    def lower(view: OperatorView, isa: Isa) -> Lowered:
+        output, activation = view.output(), view.attributes.activation
+        element = ELEMENTS[output.dtype]
+        loops = merged(output.shape, view.input(0).shape, view.input(1).shape)
+        shape = binary_shape(loops)
+        common = binary_arguments(loops, element, operand(view, 0), operand(view, 1), OUTPUT)
+        if output.dtype is DType.FLOAT32:
+            kernel = FloatBinaryKernel(isa, element, *shape, "add" if sign > 0 else "sub", *float_range(activation))
+            return Lowered((KernelCall(kernel, common),))
+        minimum, maximum = quantized_range(activation, output)
+        whole = (minimum, maximum) == INTEGER_RANGE[Q8]
+        linear = fit(_function(view, sign)) if output.dtype is DType.INT8 else None
+        if linear is not None:
+            tail = (*linear.factors, linear.start, linear.rounding, linear.shift, minimum, maximum)
+            return Lowered(
+                (KernelCall(LinearBinaryKernel(isa, element, *shape, linear.nudged, whole), (*common, *tail)),)
+            )
+        scales = sum_scales(view)
+        exact = (
+            view.input(0).zero_point, scales.first[0], -scales.first[1],
+            view.input(1).zero_point, scales.second[0], -scales.second[1],
+            scales.output[0], -scales.output[1], output.zero_point, minimum, maximum,
+        )  # fmt: skip
+        return Lowered((KernelCall(ExactSumKernel(isa, element, *shape, sign < 0, whole), (*common, *exact)),))
+
+    return lower
+
+
+def _function(view: OperatorView, sign: int) -> Function:
+    """The int8 sum over all pairs of inputs."""
+    first, second, output = view.input(0), view.input(1), view.output()
+    everything = np.arange(-128, 128, dtype=np.int64)
+    domains = (everything[:, None], everything[None, :])
+    return Function(
+        domains,
+        integer_sum(view, sign, *domains),
+        (first.scale / output.scale, sign * second.scale / output.scale),
+        (first.zero_point, second.zero_point),
+        output.zero_point,
+        *quantized_range(view.attributes.activation, output),
+    )
+
+
+def _definition(name: str, sign: int) -> OperatorDefinition:
+    constraints = (
+        inputs_between(2, 2),
+        dtypes(0, Q8, Q16, FLOAT),
+        same_input_types,
+        output_dtype_as_input(),
+        layers.clamping_activation,
+        broadcasts_to_output,
+        few_axes,
+        quantized_per_tensor(0, 1),
+        int16_zero_points_are_zero,
+        output_scale_not_tiny,
+    )
+    return OperatorDefinition(name, parse, constraints, _reference(sign), _lower(sign))
+
+
+def same_input_types(view: OperatorView) -> str | None:
+    """Both inputs have one type."""
+    first, second = view.input(0).dtype, view.input(1).dtype
+    return None if first is second else f"{first.name} and {second.name}"
+
+
+DEFINITIONS = (_definition("ADD", 1), _definition("SUB", -1))

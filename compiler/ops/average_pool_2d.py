@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AVERAGE_POOL_2D: the mean of each window's cells inside the input, of raw quantised values, ties away from zero.
+
+Source: TensorFlow Lite, kernels/internal/reference/integer_ops/pooling.h, reference/pooling.h.
+"""
+
+from __future__ import annotations
+
+from compiler.kernels.pools import LARGEST_WINDOW, average_pool
+from compiler.ops.definition import OperatorView
+from compiler.ops.pooling import average_reference, definition
+
+
+def _moderate_window(view: OperatorView) -> str | None:
+    a = view.attributes
+    cells = int(a.filter_height * a.filter_width)
+    return None if cells <= LARGEST_WINDOW else f"{a.filter_height} x {a.filter_width} cells"
+
+
+_moderate_window.__doc__ = f"The window has at most {LARGEST_WINDOW} cells."
+
+DEFINITIONS = (definition("AVERAGE_POOL_2D", average_reference, average_pool, _moderate_window),)

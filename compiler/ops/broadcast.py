@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands of elementwise operators: broadcasting, and constants as arguments of kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.kernels.elementwise import RANK, merged
+from compiler.kernels.kernel import Argument, Constant, Place, Role
+from compiler.ops.definition import OperatorView
+
+
+def broadcasts_to_output(view: OperatorView) -> str | None:
+    """The inputs' shapes broadcast to the output's."""
+    first, second, output = view.input(0).shape, view.input(1).shape, view.output().shape
+    try:
+        joint = np.broadcast_shapes(first, second)
+    except ValueError:
+        joint = None
+    return None if joint == output and 0 not in output else f"{list(first)} and {list(second)} to {list(output)}"
+
+
+def few_axes(view: OperatorView) -> str | None:
+    """Broadcasting needs at most four loops."""
+    loops = merged(view.output().shape, view.input(0).shape, view.input(1).shape)
+    return None if len(loops.counts) <= RANK else f"{len(loops.counts)} loops"
+
+
+def operand(view: OperatorView, position: int) -> Argument:
+    """Input `position` as an argument of a kernel."""
+    tensor = view.input(position)
+    if tensor.data is None:
+        return Place(Role.INPUT, position)
+    return Constant(np.ascontiguousarray(tensor.data.astype(tensor.dtype.numpy)).tobytes())
