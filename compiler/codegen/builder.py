@@ -319,6 +319,13 @@ class Function:
                 with no:
                     otherwise()
 
+    def split(self) -> None:
+        """Ends the basic block: with -disable-cgp, code on both sides is scheduled apart, which keeps loads near
+        their uses."""
+        following = self.builder.append_basic_block("part")
+        self.builder.branch(following)
+        self.builder.position_at_end(following)
+
     def return_void(self) -> None:
         self.builder.ret_void()
 

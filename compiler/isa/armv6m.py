@@ -16,11 +16,11 @@ _CORE = ScalarCore(
     unsigned_inputs=True,
     unsigned_weights=True,
     saturates=False,
+    pinned=False,
     options=CompileOptions(),
 )
 _BLOCKING = Blocking(
-    shapes=tuple(BlockShape(channels, 1, 1 + 3 * channels, 6, 45, 40) for channels in (4, 3, 2, 1)),
-    unrolls=(4, 3, 2, 1),
+    shapes=tuple(BlockShape(channels, 1, 1 + 3 * channels, 6, 45, 40, (4, 3, 2, 1)) for channels in (4, 3, 2, 1)),
 )
 _DEPTHWISE = DepthwiseBlocking(
     weights=Weights.STACK, unrolled=9, pixels=(2, 1), loop_pixels=(2, 1), tap=4, output=45, group=12

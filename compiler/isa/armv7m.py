@@ -16,14 +16,14 @@ _CORE = ScalarCore(
     unsigned_inputs=False,
     unsigned_weights=False,
     saturates=True,
+    pinned=True,
     options=CompileOptions(flags=("-disable-lsr", "-enable-misched=false")),
 )
 _BLOCKING = Blocking(
     shapes=tuple(
-        BlockShape(channels, pixels, channels + pixels + channels * pixels, pixels + 3, 9, 30)
+        BlockShape(channels, pixels, channels + pixels + channels * pixels, pixels + 3, 9, 30, (4, 3, 2, 1))
         for channels, pixels in ((2, 2), (4, 1), (2, 1), (1, 2), (1, 1))
     ),
-    unrolls=(4, 3, 2, 1),
 )
 _DEPTHWISE = DepthwiseBlocking(
     weights=Weights.ROW, unrolled=9, pixels=(4, 2, 1), loop_pixels=(2, 1), tap=1.75, output=10, group=10

@@ -16,9 +16,10 @@ _CORE = ScalarCore(
     unsigned_inputs=False,
     unsigned_weights=True,
     saturates=False,
+    pinned=False,
     options=CompileOptions(opt_level=2),
 )
-_BLOCKING = Blocking(shapes=(BlockShape(1, 1, 60, 5, 300, 40),), unrolls=(1,))
+_BLOCKING = Blocking(shapes=(BlockShape(1, 1, 60, 5, 300, 40, (1,)),))
 _DEPTHWISE = DepthwiseBlocking(
     weights=Weights.LOOP, unrolled=0, pixels=(1,), loop_pixels=(1,), tap=60, output=300, group=10
 )

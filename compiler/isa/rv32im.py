@@ -16,14 +16,22 @@ _CORE = ScalarCore(
     unsigned_inputs=False,
     unsigned_weights=False,
     saturates=False,
-    options=CompileOptions(flags=("-misched-prera-direction=bottomup",)),
+    pinned=True,
+    options=CompileOptions(flags=("-enable-misched=false", "-disable-lsr", "-disable-cgp")),
 )
 _BLOCKING = Blocking(
     shapes=tuple(
-        BlockShape(channels, pixels, channels + pixels + 2 * channels * pixels, pixels + 2, 13, 30)
+        BlockShape(
+            channels,
+            pixels,
+            channels + pixels + 2 * channels * pixels,
+            pixels + 2,
+            13,
+            30,
+            (4, 3, 2, 1) if pixels == 1 else (2, 3, 1),
+        )
         for channels, pixels in ((4, 4), (4, 3), (8, 1), (4, 1), (2, 4), (2, 1), (1, 4), (1, 1))
     ),
-    unrolls=(4, 3, 2, 1),
 )
 _DEPTHWISE = DepthwiseBlocking(
     weights=Weights.REGISTERS, unrolled=9, pixels=(4, 5, 3, 2, 1), loop_pixels=(4, 2, 1), tap=2.5, output=14, group=10

@@ -35,6 +35,8 @@ FIELDS = (
     "pixel_output",
     "segment_count",
     "segment_bytes",
+    "product_bytes",  # of the inner loop: a segment, or the gathered window
+    "gathered",  # scratch for the windows of a group
     "segment_rows",  # kernel rows
     "segment_columns",  # segments in a kernel row, and the bytes between them
     "segment_step",
@@ -61,10 +63,12 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class ConvScalar(Kernel):
-    """A block is `channels` x `pixels`; `unroll` divides the segment's bytes.
+    """A block is `channels` x `pixels`; `unroll` divides the bytes of the inner loop.
 
-    `ring`: rows are copied into a ring, by words if `words`. `single`: the window is one segment. `sums`: the sum of
-    a window's inputs times `sum_factor` is subtracted (biased weights, a filter zero point).
+    `ring`: rows are copied into a ring, by words if `words`. `single`: the window is one segment. `gather`: segments
+    are so short that each window is copied together first, this many bytes at a time (0: not at all). `sums`: the
+    sum of a window's inputs times `sum_factor` is subtracted (biased weights, a filter zero point). `pitch`: bytes
+    between the windows of a block as a constant (0: in the table).
     """
 
     core: ScalarCore
@@ -75,7 +79,9 @@ class ConvScalar(Kernel):
     ring: bool
     words: bool
     single: bool
+    gather: int
     sums: bool
+    pitch: int
 
     parameters: ClassVar[tuple[str, ...]] = FIELDS
 
@@ -88,7 +94,8 @@ class ConvScalar(Kernel):
         flags = "".join(
             letter for letter, on in zip("rwos", (self.ring, self.words, self.single, self.sums), strict=True) if on
         )
-        block = f"{self.channels}x{self.pixels}u{self.unroll}"
+        block = f"{self.channels}x{self.pixels}u{self.unroll}{f'p{self.pitch}' if self.pitch else ''}"
+        flags += f"g{self.gather}" if self.gather else ""
         return "_".join(filter(None, ["conv", self.core.tag, block, self.form.tag, flags]))
 
     @property
@@ -211,6 +218,8 @@ class ConvScalar(Kernel):
     # -- blocks ---------------------------------------------------------------------------------------------------
 
     def _group(self, f: KernelFunction, first: Value, at: Value, output: Value) -> None:
+        if self.gather:
+            first, at = self._gathered(f, first, at), f.const(0)
         corrections = self._window_sums(f, first, at) if self.sums else None
 
         def block(_: Value, carried: list[Value]) -> list[Value]:
@@ -232,7 +241,7 @@ class ConvScalar(Kernel):
     def _over_segments(
         self, f: KernelFunction, first: Value, body: Callable[[Value, list[Value]], list[Value]], state: list[Value]
     ) -> list[Value]:
-        if self.single:
+        if self.single or self.gather:
             return body(first, state)
 
         def one(_: Value, carried: list[Value]) -> list[Value]:
@@ -241,32 +250,63 @@ class ConvScalar(Kernel):
 
         return f.loop(f.integer("segment_count"), one, [first, *state])[1:]
 
+    def _gathered(self, f: KernelFunction, first: Value, at: Value) -> Value:
+        """Copies the windows of a group one behind the other; returns where they are."""
+
+        def pixel(_: Value, carried: list[Value]) -> list[Value]:
+            target, at = carried
+
+            def segment(_: Value, carried: list[Value]) -> list[Value]:
+                pointer, target = carried
+                start = f.offset(f.load(PTR, pointer), at)
+
+                def unit(source: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
+                    (target,) = carried
+                    for u in range(self.gather):
+                        f.store_i8(f.load_u8(source, u, volatile=True), target, u)
+                    return f.offset(source, self.gather), [f.offset(target, self.gather)]
+
+                end = f.offset(start, f.integer("segment_bytes"))
+                return [f.offset(pointer, 4), *f.loop_until(end, start, unit, [target])[1]]
+
+            f.loop(f.integer("segment_count"), segment, [first, target])
+            return [f.offset(target, f.integer("product_bytes")), f.add(at, f.integer("pixel_input"))]
+
+        f.loop(self.pixels, pixel, [f.pointer("gathered"), at])
+        return f.pointer("gathered")
+
     def _pixels(self, f: KernelFunction, start: Value, step: str) -> list[Value]:
         pointers = [start]
         for _ in range(self.pixels - 1):
             pointers.append(f.offset(pointers[-1], f.integer(step)))
         return pointers
 
+    def _windows(self, f: KernelFunction, start: Value) -> list[Value]:
+        return self._pixels(f, start, "product_bytes" if self.gather else "pixel_input")
+
     def _segment(self, f: KernelFunction, start: Value, state: list[Value]) -> list[Value]:
         weights, *accumulators = state
-        pixels = self._pixels(f, start, "pixel_input")
+        pixels = [start] if self.pitch else self._windows(f, start)
+        count = len(pixels)
 
         def step(pointer: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
-            others, weights, sums = carried[: self.pixels - 1], carried[self.pixels - 1], carried[self.pixels :]
+            others, weights, sums = carried[: count - 1], carried[count - 1], carried[count:]
             inputs = [pointer, *others]
             for u in range(self.unroll):
+                if u:
+                    f.split()
                 factors = [self.core.load_weight(f, weights, u * self.channels + j) for j in range(self.channels)]
                 for p in range(self.pixels):
-                    x = self.core.load_input(f, inputs[p], u)
+                    x = self.core.load_input(f, *((pointer, p * self.pitch + u) if self.pitch else (inputs[p], u)))
                     for j in range(self.channels):
                         i = j * self.pixels + p
                         sums[i] = f.add(sums[i], self.core.multiply(f, x, factors[j]))
             moved = [f.offset(other, self.unroll) for other in others]
             return f.offset(pointer, self.unroll), [*moved, f.offset(weights, self.unroll * self.channels), *sums]
 
-        end = f.offset(start, f.integer("segment_bytes"))
+        end = f.offset(start, f.integer("product_bytes"))
         _, after = f.loop_until(end, start, step, [*pixels[1:], weights, *accumulators])
-        return after[self.pixels - 1 :]
+        return after[count - 1 :]
 
     def _window_sums(self, f: KernelFunction, first: Value, at: Value) -> list[Value]:
         """The sum of each pixel's window, times `sum_factor`."""
@@ -274,7 +314,7 @@ class ConvScalar(Kernel):
         def segment(base: Value, sums: list[Value]) -> list[Value]:
             start = f.offset(base, at)
             made = []
-            for pixel, total in zip(self._pixels(f, start, "pixel_input"), sums, strict=True):
+            for pixel, total in zip(self._windows(f, start), sums, strict=True):
 
                 def step(pointer: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
                     (total,) = carried
@@ -282,7 +322,7 @@ class ConvScalar(Kernel):
                         total = f.add(total, self.core.load_input(f, pointer, u))
                     return f.offset(pointer, self.unroll), [total]
 
-                end = f.offset(pixel, f.integer("segment_bytes"))
+                end = f.offset(pixel, f.integer("product_bytes"))
                 made += f.loop_until(end, pixel, step, [total])[1]
             return made
 

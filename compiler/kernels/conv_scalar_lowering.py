@@ -26,12 +26,24 @@ class BlockShape:
     iteration: float
     output: float
     block: float
+    unrolls: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Blocking:
+    """Shapes by preference. `segment`: instructions a segment and block; `copy`: a byte of a gathered window."""
+
     shapes: tuple[BlockShape, ...]
-    unrolls: tuple[int, ...]
+    segment: float = 14
+    copy: float = 2.5
+
+
+@dataclass(frozen=True)
+class _Choice:
+    shape: BlockShape
+    unroll: int
+    gather: int
+    cost: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +99,12 @@ def _lower(core: ScalarCore, blocking: Blocking, product: _Product) -> Lowered:
     w = product.window
     channels, segments, length = product.weights.shape
     ring = core.unsigned_inputs or any((w.pad_top, w.pad_left, w.pad_bottom, w.pad_right))
-    shape, unroll = _choose(blocking, w, segments, length, ring)
-    padded = -(-length // unroll) * unroll
-
-    weights = np.full((channels, segments, padded), product.filter_zero_point, np.int64)
-    weights[:, :, :length] = product.weights
+    choice = _choose(blocking, w, segments, length, ring)
+    shape, unroll = choice.shape, choice.unroll
+    rows = product.weights.reshape(channels, 1, -1) if choice.gather else product.weights
+    padded = -(-rows.shape[2] // unroll) * unroll
+    weights = np.full((*rows.shape[:2], padded), product.filter_zero_point, np.int64)
+    weights[:, :, : rows.shape[2]] = rows
     centred = (weights - product.filter_zero_point).reshape(channels, -1)
     bias = product.bias - (product.input_zero_point + 128 * core.unsigned_inputs) * centred.sum(axis=1)
     bounds = accumulator_bounds(centred, product.bias, product.input_zero_point)
@@ -107,27 +120,37 @@ def _lower(core: ScalarCore, blocking: Blocking, product: _Product) -> Lowered:
         ring=ring,
         words=ring and w.input_width * w.input_channels % 4 == 0,
         single=segments == 1,
+        gather=choice.gather,
         sums=sum_factor != 0,
+        pitch=0
+        if segments == 1 or shape.pixels == 1
+        else padded
+        if choice.gather
+        else w.stride_width * w.input_channels,
     )
     pointers = 0 if kernel.single else 4 * segments
-    values = _geometry(w, segments, padded, shape, kernel, pointers, product.input_zero_point)
+    gathered = -(-shape.pixels * padded // 4) * 4 if choice.gather else 0
+    values = _geometry(w, segments, shape, kernel, pointers + gathered, product.input_zero_point)
     values |= {
         "weights": _packed_weights(core, weights, starts, shape.channels),
         "blocks": _blocks(table, starts, shape.channels),
         "block_count": len(starts),
+        "segment_bytes": length if choice.gather else padded,
+        "product_bytes": padded,
+        "gathered": Place(Role.SCRATCH, offset=pointers) if choice.gather else 0,
         "sum_factor": sum_factor,
         "clamp_size": table.size,
         "clamp_minimum": table.minimum,
         "clamp_offset": table.offset,
     }
     # The last window of the last row may read to the end of its padded segment.
-    scratch = pointers + (values["ring_bytes"] + unroll if ring else 0)  # type: ignore[operator]
+    scratch = pointers + gathered + (values["ring_bytes"] + unroll if ring else 0)  # type: ignore[operator]
     call = KernelCall(kernel, tuple(values[name] for name in ConvScalar.parameters))
     return Lowered((call,), int(scratch), product.macs)
 
 
 def _geometry(
-    w: Window, segments: int, padded: int, shape: BlockShape, kernel: ConvScalar, pointers: int, zero_point: int
+    w: Window, segments: int, shape: BlockShape, kernel: ConvScalar, before_ring: int, zero_point: int
 ) -> dict[str, Argument]:
     channels = w.input_channels
     lead = -w.pad_left * channels % 4 if kernel.words else 0
@@ -140,7 +163,7 @@ def _geometry(
     return {
         "input": INPUT,
         "output": OUTPUT,
-        "scratch": SCRATCH if pointers else 0,
+        "scratch": 0 if kernel.single else SCRATCH,
         "output_height": w.output_height,
         "group_count": -(-w.output_width // shape.pixels),
         "group_input": shape.pixels * pixel_input,
@@ -151,13 +174,12 @@ def _geometry(
         "pixel_input": pixel_input,
         "pixel_output": w.output_channels,
         "segment_count": segments,
-        "segment_bytes": padded,
         "segment_rows": w.kernel_height,
         "segment_columns": segments // w.kernel_height,
         "segment_step": w.dilation_width * channels,
         "row_step": w.dilation_height * (ring_row if kernel.ring else input_row),
         "input_step": w.stride_height * input_row,
-        "ring": Place(Role.SCRATCH, offset=pointers) if kernel.ring else 0,
+        "ring": Place(Role.SCRATCH, offset=before_ring) if kernel.ring else 0,
         "ring_row": ring_row,
         "ring_bytes": span * ring_row,
         "ring_lead": lead,
@@ -172,24 +194,28 @@ def _geometry(
     }
 
 
-def _choose(blocking: Blocking, w: Window, segments: int, length: int, ring: bool) -> tuple[BlockShape, int]:
-    """The block shape and unrolling with the fewest instructions by estimate."""
+def _choose(blocking: Blocking, w: Window, segments: int, length: int, ring: bool) -> _Choice:
+    """The block shape, unrolling and gathering with the fewest instructions by estimate."""
 
-    def cost(shape: BlockShape, unroll: int) -> float:
+    def choice(shape: BlockShape, unroll: int, gather: bool) -> _Choice:
         blocks = -(-w.output_channels // shape.channels)
         groups = w.output_height * -(-w.output_width // shape.pixels)
-        inner = segments * -(-length // unroll) * (unroll * shape.step + shape.iteration)
-        return groups * blocks * (inner + shape.block + shape.channels * shape.pixels * shape.output)
+        rows, row = (1, segments * length) if gather else (segments, length)
+        inner = rows * (-(-row // unroll) * (unroll * shape.step + shape.iteration) + blocking.segment * (rows > 1))
+        block = inner + shape.block + shape.channels * shape.pixels * shape.output
+        copies = shape.pixels * segments * (12 + length * blocking.copy) if gather else 0
+        copied = next(u for u in (4, 3, 2, 1) if length % u == 0) if gather else 0
+        return _Choice(shape, unroll, copied, groups * (blocks * block + copies))
 
     candidates = [
-        (cost(shape, unroll), number, -unroll)
-        for number, shape in enumerate(blocking.shapes)
+        choice(shape, unroll, gather)
+        for shape in blocking.shapes
         if shape.channels <= w.output_channels and shape.pixels <= w.output_width
-        for unroll in blocking.unrolls
-        if ring or length % unroll == 0
+        for gather in ((False, True) if segments > 1 else (False,))
+        for unroll in shape.unrolls
+        if ring or gather or length % unroll == 0
     ]
-    _, number, unroll = min(candidates)
-    return blocking.shapes[number], -unroll
+    return min(candidates, key=lambda c: c.cost)
 
 
 def _packed_weights(core: ScalarCore, weights: Int64Array, starts: list[int], block: int) -> Constant:

@@ -173,8 +173,9 @@ class DepthwiseScalar(Kernel):
     ) -> list[Value]:
         sums = [bias] * self.pixels
         for r in range(self.rows):
+            f.split()
             if self.weights is Weights.ROW:
-                held = [f.load_s8(taps, r * self.columns + k, volatile=True) for k in range(self.columns)]
+                held = [f.load_s8(taps, r * self.columns + k, volatile=self.core.pinned) for k in range(self.columns)]
             for column in range((self.pixels - 1) * self.stride + self.columns):
                 uses = [
                     (p, column - p * self.stride)
@@ -183,10 +184,10 @@ class DepthwiseScalar(Kernel):
                 ]
                 if not uses:
                     continue
-                x = self.core.load_input(f, rows[r], column, volatile=True)
+                x = self.core.load_input(f, rows[r], column)
                 for p, k in uses:
                     if buffer is not None:
-                        factor = f.load_i32(buffer, 4 * (r * self.columns + k), volatile=True)
+                        factor = f.load_i32(buffer, 4 * (r * self.columns + k), volatile=self.core.pinned)
                     else:
                         factor = held[k if self.weights is Weights.ROW else r * self.columns + k]
                     sums[p] = f.add(sums[p], self.core.multiply(f, x, factor))
@@ -222,6 +223,7 @@ class DepthwiseScalar(Kernel):
     ) -> None:
         requantizer = Requantizer(self.core, self.form)
         for p, total in enumerate(sums):
+            f.split()
             f.store_i8(requantizer.emit(f, total, channel, clamp), target)
             if p + 1 < self.pixels:
                 target = f.offset(target, pixel)

@@ -29,12 +29,14 @@ class Multiplier(Enum):
 class ScalarCore:
     """`unsigned_inputs` and `unsigned_weights`: these bytes are loaded as value + 128, where the core has no signed
     byte load with an offset or where the multiplication is quicker by small positive numbers; the kernels correct for
-    it. `saturates`: the core clamps to int8 in one instruction."""
+    it. `saturates`: the core clamps to int8 in one instruction. `pinned`: loads of inner loops keep their order, since LLVM would hoist and spill
+    them."""
 
     multiplier: Multiplier
     unsigned_inputs: bool
     unsigned_weights: bool
     saturates: bool
+    pinned: bool
     options: CompileOptions
 
     @property
@@ -94,8 +96,8 @@ class ScalarCore:
         value = f.add(value, f.and_(rest, f.ashr(rest, 31)))
         return f.trunc(f.add(value, minimum), I8)
 
-    def load_input(self, f: Function, pointer: Value, offset: int = 0, volatile: bool = False) -> Value:
-        return (f.load_u8 if self.unsigned_inputs else f.load_s8)(pointer, offset, volatile=volatile)
+    def load_input(self, f: Function, pointer: Value, offset: int = 0) -> Value:
+        return (f.load_u8 if self.unsigned_inputs else f.load_s8)(pointer, offset, volatile=self.pinned)
 
-    def load_weight(self, f: Function, pointer: Value, offset: int = 0, volatile: bool = False) -> Value:
-        return (f.load_u8 if self.unsigned_weights else f.load_s8)(pointer, offset, volatile=volatile)
+    def load_weight(self, f: Function, pointer: Value, offset: int = 0) -> Value:
+        return (f.load_u8 if self.unsigned_weights else f.load_s8)(pointer, offset, volatile=self.pinned)
