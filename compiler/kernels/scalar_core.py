@@ -29,8 +29,8 @@ class Multiplier(Enum):
 class ScalarCore:
     """`unsigned_inputs` and `unsigned_weights`: these bytes are loaded as value + 128, where the core has no signed
     byte load with an offset or where the multiplication is quicker by small positive numbers; the kernels correct for
-    it. `saturates`: the core clamps to int8 in one instruction. `pinned`: loads of inner loops keep their order, since LLVM would hoist and spill
-    them."""
+    it. `saturates`: the core clamps to int8 in one instruction. `pinned`: loads of inner loops keep their order,
+    since LLVM would hoist and spill them."""
 
     multiplier: Multiplier
     unsigned_inputs: bool
