@@ -50,18 +50,17 @@ class ScalarCore:
             return f.mul(value, constant)
         return f.builder.call(f.declare("__mulsi3", [I32, I32], I32), [value, constant])
 
-    def multiply_high(self, f: Function, value: Value, constant: Value) -> Value:
-        """(value * constant) >> 32, for 0 <= constant < 2**31."""
+    def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
+        """(a * b) >> 32 of signed values."""
         if self.multiplier is Multiplier.HIGH:
-            return f.trunc(f.lshr(f.mul(f.sext(value, I64), f.sext(constant, I64)), 32), I32)
-        low, high = f.and_(value, 0xFFFF), f.ashr(value, 16)
-        constant_low, constant_high = f.and_(constant, 0xFFFF), f.lshr(constant, 16)
-        carried = f.lshr(self.multiply(f, low, constant_low), 16)
-        cross = self.multiply(f, high, constant_low)
-        # Below 2**31 + 2**16: the high half of the constant has 15 bits.
-        middle = f.add(self.multiply(f, low, constant_high), carried)
-        middle = f.lshr(f.add(middle, f.and_(cross, 0xFFFF)), 16)
-        return f.add(f.add(self.multiply(f, high, constant_high), f.ashr(cross, 16)), middle)
+            return f.trunc(f.lshr(f.mul(f.sext(a, I64), f.sext(b, I64)), 32), I32)
+        # Sums of a product of halves and a half stay within 31 bits and a sign.
+        low, high = f.and_(a, 0xFFFF), f.ashr(a, 16)
+        other_low, other_high = f.and_(b, 0xFFFF), f.ashr(b, 16)
+        carried = f.lshr(self.multiply(f, low, other_low), 16)
+        cross = f.add(self.multiply(f, high, other_low), carried)
+        middle = f.add(self.multiply(f, low, other_high), f.and_(cross, 0xFFFF))
+        return f.add(f.add(self.multiply(f, high, other_high), f.ashr(cross, 16)), f.ashr(middle, 16))
 
     def not_negative(self, f: Function, value: Value) -> Value:
         """max(value, 0)."""
