@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The instructions of an image, as binutils' objdump reads them: it knows every core that its assembler knows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.gcc import Compiler, run_tool
+
+LINE = re.compile(r"^\s*([0-9a-f]+):\t([0-9a-f ]+?)\s*\t(\S+)(?:\s+(.*))?$")
+TARGET = re.compile(r"(?:^|,\s?)([0-9a-f]+) <")
+COMMENT = re.compile(r"\s+[@#;] .*$|\s+[@;].*$|\s+# .*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction. `operands` is objdump's text without comments; `target` a direct branch's destination."""
+
+    address: int
+    size: int
+    mnemonic: str
+    operands: str
+    target: int | None
+
+    def __str__(self) -> str:
+        return f"{self.address:#x}: {self.mnemonic} {self.operands}".rstrip()
+
+
+@dataclass(frozen=True)
+class Code:
+    """Instructions by address. Data between them (literal pools) is left out."""
+
+    instructions: dict[int, Instruction]
+
+
+def disassemble(compiler: Compiler, image: Path) -> Code:
+    """All code of an ELF file."""
+    options = [] if compiler.core.triple.startswith("thumb") else ["-M", "no-aliases,numeric"]
+    result = run_tool([str(compiler.tool("objdump")), "-d", "-w", "-z", *options, image.name], image.parent)
+    if result.code != 0:
+        raise RuntimeError(f"objdump: {result.text}")
+    return Code(parse(result.text))
+
+
+def parse(text: str) -> dict[int, Instruction]:
+    """objdump's listing to instructions; `.word` and its like are data."""
+    found: dict[int, Instruction] = {}
+    for line in text.splitlines():
+        match = LINE.match(line)
+        if match is None:
+            continue
+        address, raw, mnemonic, operands = match.groups()
+        if mnemonic in (".word", ".short", ".byte"):
+            continue
+        plain = COMMENT.sub("", operands or "")
+        target = TARGET.search(plain)
+        start = int(address, 16)
+        found[start] = Instruction(
+            start, len(raw.replace(" ", "")) // 2, mnemonic, plain, int(target[1], 16) if target else None
+        )
+    return found

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold of every image before it is flashed. All faults of an image are reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from boards.board import MemoryKind
+from compiler.artifact import CompiledModel
+from compiler.errors import UserError
+from toolchain.archive import abi_faults
+from toolchain.elf import Elf
+from toolchain.instruction_sets import foreign_instructions
+from toolchain.link import Image
+from toolchain.site import Site
+
+FORBIDDEN = frozenset({
+    "malloc", "calloc", "realloc", "free", "_malloc_r", "_calloc_r", "_realloc_r", "_free_r", "sbrk", "_sbrk",
+    "_sbrk_r", "printf", "vprintf", "fprintf", "vfprintf", "sprintf", "vsprintf", "snprintf", "vsnprintf", "puts",
+    "putchar", "fopen", "fread", "fwrite", "exit", "_exit", "abort", "atexit", "_read", "_write", "_open", "_close",
+    "_lseek", "_fstat", "_isatty", "_kill", "_getpid", "__assert_func", "__libc_init_array",
+})  # fmt: skip
+"""Heap, stdio, system calls: nothing on the board answers them."""
+
+CONSTANT_ALIGNMENT = 16
+LISTED = 8
+
+
+def check_image(image: Image, model: CompiledModel) -> None:
+    """UserError that lists every fault of the image; it must not be flashed."""
+    core = image.site.board.core
+    faults = [
+        *symbol_faults(image.elf),
+        *(f"ABI: {fault}" for fault in abi_faults(image.elf, core)),
+        *foreign_instructions(core, image.code),
+        *constant_faults(image.elf, model),
+        *region_faults(image.elf, image.site),
+        *arena_faults(image.elf, image.site, model),
+    ]
+    if faults:
+        shown = faults[:LISTED] + ([f"and {len(faults) - LISTED} more"] if len(faults) > LISTED else [])
+        raise UserError(
+            f"{image.path.name} fails its checks",
+            where=f"{model.name} on {image.site.board.name}",
+            got="".join(f"\n    {fault}" for fault in shown),
+        )
+
+
+def symbol_faults(elf: Elf) -> Iterator[str]:
+    """Symbols that nothing defines, and functions that need an operating system."""
+    for name in elf.undefined:
+        yield f"symbol: {name} is undefined"
+    for name in sorted({symbol.name for symbol in elf.symbols} & FORBIDDEN):
+        yield f"symbol: {name} needs a heap, stdio or an operating system"
+
+
+def constant_faults(elf: Elf, model: CompiledModel) -> Iterator[str]:
+    """The model's constants must lie at multiples of 16, as its kernels assume."""
+    for symbol in elf.symbols:
+        if symbol.section == ".constants" and symbol.kind == "STT_OBJECT" and symbol.address % CONSTANT_ALIGNMENT:
+            yield f"constants: {symbol.name} of {model.name} is at {symbol.address:#x}, not a multiple of 16"
+
+
+def region_faults(elf: Elf, site: Site) -> Iterator[str]:
+    """Every section inside one region, stored bytes in flash and the rest in RAM."""
+    for section in elf.sections:
+        if not any(m.origin <= section.address and section.end <= m.end for m in site.memories):
+            yield f"memory: {section.name}, {section.address:#x} to {section.end:#x}, is in no region of the board"
+    flashes = [memory for memory in site.memories if memory.kind is MemoryKind.FLASH]
+    for segment in elf.segments:
+        end = segment.address + len(segment.data)
+        if not any(m.origin <= segment.address and end <= m.end for m in flashes):
+            yield f"memory: {segment.address:#x} to {end:#x} is to be stored outside flash"
+
+
+def arena_faults(elf: Elf, site: Site, model: CompiledModel) -> Iterator[str]:
+    """The arena whole, aligned and in RAM, and every planned tensor inside it."""
+    try:
+        arena = elf.symbol(f"{model.prefix}_arena")
+    except KeyError:
+        yield f"arena: {model.prefix}_arena is not in the image"
+        return
+    end = arena.address + model.arena_bytes
+    banks = [memory for memory in site.memories if memory.kind is MemoryKind.RAM]
+    if not any(bank.origin <= arena.address and end <= bank.end for bank in banks):
+        yield f"arena: {arena.address:#x} to {end:#x} is not inside one RAM bank"
+    if arena.address % CONSTANT_ALIGNMENT:
+        yield f"arena: it is at {arena.address:#x}, not a multiple of 16"
+    if arena.size and arena.size < model.arena_bytes:
+        yield f"arena: it has {arena.size} bytes, the plan needs {model.arena_bytes}"
+    for tensor in model.arena_tensors:
+        if tensor.offset < 0 or tensor.offset + tensor.bytes > model.arena_bytes:
+            yield f"arena: {tensor.name} ends at {tensor.offset + tensor.bytes} of {model.arena_bytes} bytes"

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to tell a user whose model does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boards.board import Board, Memory, MemoryKind
+from compiler.artifact import CompiledModel
+from compiler.errors import UserError
+from toolchain.site import Site
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """A region of the memory map and how many bytes too many it was asked to hold."""
+
+    region: str
+    bytes: int
+
+
+def does_not_fit(
+    site: Site, model: CompiledModel, overflows: tuple[Overflow, ...], boards: tuple[Board, ...]
+) -> UserError:
+    """The error with every region at fault, and the smallest board that has the memory."""
+    regions = {memory.name: memory for memory in site.memories}
+    lines = [_line(regions[overflow.region], overflow, model) for overflow in overflows]
+    need_flash = sum(o.bytes for o in overflows if regions[o.region].kind is MemoryKind.FLASH) + site.flash.size
+    need_ram = sum(o.bytes for o in overflows if regions[o.region].kind is MemoryKind.RAM) + site.banks[0].size
+    return UserError(
+        f"{model.name} does not fit on {site.board.name}",
+        where=", ".join(overflow.region for overflow in overflows),
+        got="; ".join(lines),
+        allowed=", ".join(f"{memory.name} {memory.size} bytes" for memory in site.memories),
+        hint=_hint(overflows, regions, need_flash, need_ram, site.board, boards),
+    )
+
+
+def _line(memory: Memory, overflow: Overflow, model: CompiledModel) -> str:
+    share = f"constants {model.constants_bytes}" if memory.kind is MemoryKind.FLASH else f"arena {model.arena_bytes}"
+    return f"{overflow.bytes} bytes too many in {memory.name} (of {memory.size}; {share})"
+
+
+def _hint(
+    overflows: tuple[Overflow, ...],
+    regions: dict[str, Memory],
+    flash: int,
+    ram: int,
+    board: Board,
+    boards: tuple[Board, ...],
+) -> str:
+    ideas = []
+    if any(regions[overflow.region].kind is MemoryKind.FLASH for overflow in overflows):
+        ideas.append("optimize=size makes the code smaller")
+    fitting = [
+        other
+        for other in boards
+        if other.name != board.name and other.flash.size >= flash and max_ram(other) >= ram and is_chip(other)
+    ]
+    if fitting:
+        nearest = min(fitting, key=lambda b: (b.flash.size + max_ram(b), b.name))
+        ideas.append(
+            f"board={nearest.name} has {nearest.flash.size} bytes of flash and {max_ram(nearest)} bytes of RAM"
+        )
+    if board.console.baud and any(overflow.bytes < 3000 for overflow in overflows):
+        ideas.append("console=none leaves the console out")
+    return "; ".join(ideas) or "a smaller model"
+
+
+def is_chip(board: Board) -> bool:
+    """Whether the board can be held in a hand: emulated machines are named after their chip field."""
+    return board.chip != board.emulator.machine
+
+
+def max_ram(board: Board) -> int:
+    """The largest RAM bank, in bytes."""
+    return max(memory.size for memory in board.memories if memory.kind is MemoryKind.RAM)

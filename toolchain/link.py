@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated sources and objects to an ELF image whose stack has the size that its call graph needs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from boards.board import Board
+from compiler.artifact import CompiledModel
+from compiler.errors import UserError
+from toolchain import sources
+from toolchain.archive import check_libraries
+from toolchain.boot2 import boot2_data, checked_boot2
+from toolchain.disassembly import Code, disassemble
+from toolchain.elf import Elf, read_elf, section_bytes
+from toolchain.files import write_text
+from toolchain.fit import Overflow, does_not_fit
+from toolchain.gcc import Compiler
+from toolchain.layout import Layout, layouts
+from toolchain.site import Site
+from toolchain.stack import StackBound, stack_bound
+
+FIRST_STACK_BYTES = 256
+OVERFLOW = re.compile(r"region `(\S+)' overflowed by (\d+) bytes?")
+UNDEFINED = re.compile(r"undefined reference to `([^']+)'")
+LINKS = 4
+
+
+@dataclass(frozen=True)
+class Image:
+    """A linked image: its file, what is in it, and the proof of its stack."""
+
+    site: Site
+    path: Path
+    elf: Elf
+    code: Code
+    stack: StackBound
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What every image of one build shares: the model's objects, the run-time and the user's own sources."""
+
+    model: CompiledModel
+    application: str
+    objects: tuple[Path, ...]
+    libraries: tuple[Path, ...]
+
+
+def link_image(compiler: Compiler, site: Site, inputs: Inputs, boards: tuple[Board, ...]) -> Image:
+    """Generate what depends on the site, then link with the first layout that fits.
+
+    UserError where none does (how many bytes, which region, which board of `boards` would do), where symbols are
+    missing, or where the stack cannot be bounded.
+    """
+    overflows: tuple[Overflow, ...] = ()
+    built: dict[bool, list[Path]] = {}
+    for layout in layouts(site, inputs.model, inputs.application):
+        if layout.keeps_input not in built:
+            built[layout.keeps_input] = [_firmware(compiler, site, inputs, layout)]
+        objects = [_startup(compiler, site, layout), *built[layout.keeps_input], *_boot2(compiler, site)]
+        linked = _link_stable(compiler, site, inputs, layout, [*objects, *inputs.objects])
+        if isinstance(linked, Image):
+            return linked
+        overflows = linked
+        if any(overflow.region == site.flash.name for overflow in overflows):
+            break
+    raise does_not_fit(site, inputs.model, overflows, boards)
+
+
+def _firmware(compiler: Compiler, site: Site, inputs: Inputs, layout: Layout) -> Path:
+    text = sources.firmware(site, inputs.model, layout, inputs.application)
+    return _compile(compiler, f"{site.file}.c", text, ("-Iinclude",))
+
+
+def _startup(compiler: Compiler, site: Site, layout: Layout) -> Path:
+    return _compile(compiler, f"{site.file}_startup.S", sources.startup(site, layout))
+
+
+def _boot2(compiler: Compiler, site: Site) -> list[Path]:
+    if not site.boot2:
+        return []
+    raw = _compile(compiler, "boot2.S", sources.boot2())
+    code = section_bytes(raw.read_bytes(), ".boot2")
+    return [_compile(compiler, "boot2_checked.S", boot2_data(checked_boot2(code)))]
+
+
+def _compile(compiler: Compiler, name: str, text: str, flags: tuple[str, ...] = ()) -> Path:
+    source = compiler.directory / name
+    write_text(source, text)
+    to = compiler.directory / f"{name.split('.')[0]}.o"
+    compiler.compile(source, to, flags)
+    return to
+
+
+def _link_stable(
+    compiler: Compiler, site: Site, inputs: Inputs, layout: Layout, objects: list[Path]
+) -> Image | tuple[Overflow, ...]:
+    """Link, measure the stack, link with that size, until it stays. Overflowing regions are returned."""
+    to = compiler.directory / f"{site.file}.elf"
+    script = compiler.directory / f"{site.file}.ld"
+    size = FIRST_STACK_BYTES
+    for _ in range(LINKS):
+        write_text(script, sources.linker_script(site, inputs.model, layout, size))
+        result = compiler.link(objects, script, to, inputs.libraries)
+        if result.code != 0:
+            to.unlink(missing_ok=True)
+            return _overflows(result.text, inputs)
+        elf = read_elf(to.read_bytes())
+        code = disassemble(compiler, to)
+        stack = stack_bound(elf, code, site.board)
+        if stack.bytes == size:
+            check_libraries(to.with_suffix(".map").read_text(encoding="utf-8"), compiler.core)
+            return Image(site, to, elf, code, stack, layout)
+        size = stack.bytes
+    raise RuntimeError(f"the stack of {site.file}.elf does not settle: {size} bytes after {LINKS} links")
+
+
+def _overflows(text: str, inputs: Inputs) -> tuple[Overflow, ...]:
+    undefined = sorted(set(UNDEFINED.findall(text)))
+    if undefined:
+        raise UserError(
+            f"the image needs {len(undefined)} symbols that nothing defines",
+            where="link",
+            got=", ".join(undefined),
+            allowed="the model's objects, the firmware's own sources, libgcc" + _libc(inputs),
+            hint="there is no heap, no stdio and no operating system to call",
+        )
+    found = {name: int(count) for name, count in OVERFLOW.findall(text)}
+    if not found:
+        raise UserError("the image cannot be linked", where="link", got=text.strip())
+    return tuple(Overflow(name, count) for name, count in sorted(found.items()))
+
+
+def _libc(inputs: Inputs) -> str:
+    return " and libc" if inputs.application == "app" else ""

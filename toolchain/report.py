@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""report.json: the one file that everything printed or drawn derives from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding
+
+from boards.board import Board
+from compiler.artifact import CompiledModel, DispatchInfo
+from toolchain.files import write_text
+from toolchain.sizes import Sizes
+from toolchain.stack import StackBound
+
+SCHEMA = 1
+
+
+def report_of(
+    board: Board, model: CompiledModel, sizes: Sizes, stack: StackBound, optimize: str, numerics: str, gcc: str
+) -> dict[str, Any]:
+    """The report of a build; what only a run can measure is null. Sizes in bytes."""
+    llvm = ".".join(map(str, llvmlite.binding.llvm_version_info))
+    return {
+        "schema": SCHEMA,
+        "board": board.name,
+        "model": {"name": model.name, "sha256": model.sha256},
+        "numerics": numerics,
+        "optimize": optimize,
+        "flash": asdict(sizes.flash),
+        "ram": asdict(sizes.ram),
+        "arena": {
+            "bytes": model.arena_bytes,
+            "lower_bound": model.arena_lower_bound,
+            "tensors": [asdict(tensor) for tensor in model.arena_tensors],
+        },
+        "stack": {
+            "bound": stack.bytes,
+            "measured": None,
+            "path": [{"function": name, "bytes": depth} for name, depth in stack.path],
+        },
+        "dispatches": [_dispatch(dispatch) for dispatch in model.dispatches],
+        "instructions": None,
+        "cycles_estimate": None,
+        "notes": list(model.notes),
+        "toolchain": {"gcc": gcc, "llvm": llvm, "llvmlite": llvmlite.__version__},
+    }
+
+
+def _dispatch(dispatch: DispatchInfo) -> dict[str, Any]:
+    return {
+        "index": dispatch.index,
+        "op": dispatch.op,
+        "name": dispatch.name,
+        "kernel": dispatch.kernel,
+        "macs": dispatch.macs,
+        "constants_bytes": dispatch.constants_bytes,
+        "scratch_bytes": dispatch.scratch_bytes,
+        "instructions": None,
+        "cycles_estimate": None,
+    }
+
+
+def write_report(path: Path, report: dict[str, Any]) -> Path:
+    """Write a report with sorted keys, whole or not at all."""
+    return write_text(path, json.dumps(report, indent=1, sort_keys=True) + "\n")
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """A report as it was written."""
+    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return report

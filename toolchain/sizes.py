@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an image takes of flash and RAM, from its ELF."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boards.board import MemoryKind
+from toolchain.link import Image
+
+
+@dataclass(frozen=True)
+class FlashUse:
+    """Bytes. `code` is all that is not the model's constants: vectors, code, strings, initial values of data."""
+
+    code: int
+    constants: int
+    total: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class RamUse:
+    """Bytes. `static` is what is neither arena nor stack; `limit` counts every bank."""
+
+    arena: int
+    static: int
+    stack: int
+    total: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    flash: FlashUse
+    ram: RamUse
+
+
+def sizes_of(image: Image) -> Sizes:
+    """The image's use of its site's memories."""
+    limits = {kind: sum(memory.size for memory in image.site.memories if memory.kind is kind) for kind in MemoryKind}
+    flash = sum(len(segment.data) for segment in image.elf.segments)
+    constants = _size(image, ".constants")
+    arena, stack = _size(image, ".arena"), _size(image, ".stack")
+    ram_regions = [memory for memory in image.site.memories if memory.kind is MemoryKind.RAM]
+    ram = sum(
+        section.size
+        for section in image.elf.sections
+        if any(memory.origin <= section.address < memory.end for memory in ram_regions)
+    )
+    return Sizes(
+        FlashUse(flash - constants, constants, flash, limits[MemoryKind.FLASH]),
+        RamUse(arena, ram - arena - stack, stack, ram, limits[MemoryKind.RAM]),
+    )
+
+
+def _size(image: Image, name: str) -> int:
+    section = image.elf.section(name)
+    return section.size if section else 0

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generated sources of an image: a board, a model and a layout go in, texts come out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from boards.board import MemoryKind
+from compiler.artifact import CompiledModel, Port
+from compiler.errors import UserError
+from compiler.graph import DType
+from compiler.selftest import tolerance
+from toolchain.cnames import identifier
+from toolchain.layout import Layout
+from toolchain.site import Site
+from toolchain.templates import render
+
+STACK_PAINT = 0xC5C5C5C5
+"""What start-up writes over the stack; what is left of it shows how deep the stack has been."""
+
+GUARD_BYTES = 16
+"""Painted bytes below the stack's proven size; the console stops if the lowest word changes."""
+
+UART_SPINS = 20_000_000
+"""Polls of the UART's transmitter before a byte is given up: the emulator's reader may be slow."""
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """Decimal output of quantised values: ((q - zero_point) * multiplier + rounding) >> shift, in 10^-decimals."""
+
+    multiplier: int
+    shift: int
+    rounding: int
+    decimals: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output as the console prints and tests it. `tolerances`: one a test vector, float outputs only."""
+
+    index: int
+    port: Port
+    elements: int
+    is_float: bool
+    zero_point: int
+    fixed: FixedPoint | None
+    tolerances: tuple[float, ...]
+
+
+def fixed_point(port: Port) -> FixedPoint | None:
+    """The widest fixed-point form that stays inside 31 bits; None for outputs without one scale."""
+    if len(port.scales) != 1 or port.dtype not in (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16):
+        return None
+    limits = np.iinfo(port.dtype.numpy)
+    span = max(abs(int(limits.min) - port.zero_points[0]), abs(int(limits.max) - port.zero_points[0]))
+    scale = port.scales[0]
+    decimals = min(max(3, math.ceil(-math.log10(scale))), 9)
+    while decimals > 0 and scale * 10**decimals * span >= 2**30:
+        decimals -= 1
+    unit = scale * 10**decimals
+    shift = 24
+    while shift > 0 and (round(unit * 2**shift) * span) + 2**shift >= 2**31:
+        shift -= 1
+    if round(unit * 2**shift) * span >= 2**31:
+        return None
+    return FixedPoint(round(unit * 2**shift), shift, (1 << shift) >> 1, decimals)
+
+
+def outputs_of(model: CompiledModel) -> tuple[Output, ...]:
+    """The model's outputs with all that the console needs to know of them."""
+    found: list[Output] = []
+    for index, port in enumerate(model.outputs):
+        is_float = port.dtype is DType.FLOAT32
+        tolerances = tuple(
+            tolerance(np.frombuffer(vector.outputs[index], dtype="<f4")) for vector in model.vectors if is_float
+        )
+        zero_point = port.zero_points[0] if len(port.zero_points) == 1 else 0
+        elements = port.bytes // port.dtype.bytes
+        found.append(Output(index, port, elements, is_float, zero_point, fixed_point(port), tolerances))
+    return tuple(found)
+
+
+def header(model: CompiledModel) -> str:
+    """include/<prefix>.h: the C interface of the model."""
+    named: list[tuple[str, str]] = []
+    for port in (*model.inputs, *model.outputs):
+        kind = "input" if port in model.inputs else "output"
+        alias = f"{model.prefix}_{kind}_{identifier(port.name)}"
+        if alias != port.symbol and alias not in [known for known, _ in named]:
+            named.append((alias, port.symbol))
+    symbols = {port.symbol for port in (*model.inputs, *model.outputs)}
+    named = [(alias, symbol) for alias, symbol in named if alias not in symbols]
+    return render("header.h", {"model": model, "upper": model.prefix.upper(), "named_ports": named})
+
+
+def startup(site: Site, layout: Layout) -> str:
+    """Vectors and start-up, for the C preprocessor and the assembler."""
+    words = 16 + len(site.board.vectors)
+    values = {
+        "board": site.board,
+        "twin": site.twin,
+        "stack_paint": f"0x{STACK_PAINT:X}",
+        "arena_apart": layout.arena_bank != site.banks[0],
+        "vector_alignment": max(128, 1 << (4 * words - 1).bit_length()),
+    }
+    return render(f"startup/{site.board.startup}.S", values)
+
+
+def firmware(site: Site, model: CompiledModel, layout: Layout, application: str) -> str:
+    """Console (or what stands in its place), fault report and clock set-up. UserError for a console that cannot be."""
+    if not model.inputs or not model.outputs:
+        raise UserError("a model needs an input and an output to be run", where=model.name)
+    outputs = outputs_of(model)
+    values = {
+        "board": site.board,
+        "console": site.console,
+        "model": model,
+        "application": application,
+        "timer": _timer(site),
+        "emulated": site.emulated,
+        "clock_mhz": max(1, round(site.clock_hz / 1_000_000)),
+        "stack_paint": f"0x{STACK_PAINT:X}",
+        "uart_spins": UART_SPINS,
+        "outputs": outputs,
+        "has_float_output": any(output.is_float for output in outputs),
+        "input_bytes": sum(port.bytes for port in model.inputs),
+        "keeps_input": layout.keeps_input,
+        "repeats": layout.keeps_input or model.inputs_kept,
+    }
+    return render("firmware.c", values)
+
+
+def _timer(site: Site) -> str:
+    """Cores of one family tell time alike; the emulator's RISC-V has the standard's counter."""
+    family = site.board.startup.split("_v")[0]
+    return "riscv" if site.twin and family == "qingke" else family
+
+
+def runtime() -> str:
+    """memcpy and its like."""
+    return render("runtime.c", {})
+
+
+def boot2() -> str:
+    """The RP2040's second-stage boot loader, without its checksum."""
+    return render("startup/rp2040_boot2.S", {})
+
+
+def linker_script(site: Site, model: CompiledModel, layout: Layout, stack_bytes: int) -> str:
+    """The memory map. `stack_bytes` is the stack's proven size."""
+    values = {
+        "board": site.board,
+        "model": model,
+        "memories": site.memories,
+        "flash": site.flash,
+        "ram": site.banks[0],
+        "arena_bank": layout.arena_bank,
+        "arena_apart": layout.arena_bank != site.banks[0],
+        "boot2": site.boot2,
+        "vectors_offset": 256 if site.boot2 else 0,
+        "guard_bytes": GUARD_BYTES,
+        "stack_bytes": stack_bytes,
+        "arm": site.board.core.triple.startswith("thumb"),
+    }
+    for memory in site.memories:
+        if memory.kind is MemoryKind.RAM and memory.origin % 16:
+            raise UserError("a RAM bank must begin at a multiple of 16", got=f"{memory.name} at {memory.origin:#x}")
+    return render("link.ld", values)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The most stack that an image can use, proven over the call graph of its linked code.
+
+Every function is followed instruction by instruction from its entry, with the depth of its stack; a call costs the
+depth at that place and the callee's own bound. Libraries are code like all other. What cannot be bounded is refused:
+recursion, calls of unknown functions, stack whose size is not known at build time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from boards.board import Board
+from compiler.errors import UserError
+from toolchain.disassembly import Code, Instruction
+from toolchain.elf import Elf
+from toolchain.frames import Flow, Frames, NotAnalysable, State
+from toolchain.frames_arm import ArmFrames
+from toolchain.frames_riscv import RiscvFrames
+
+ALIGNMENT = 16
+VISITS = 64
+
+
+@dataclass(frozen=True)
+class StackBound:
+    """Bytes of stack that the image needs: the deepest path of the program (`path`: function and its own depth there),
+    its interrupt handlers, and what the core pushes on exceptions. `bytes` is their sum, rounded up to 16."""
+
+    program: int
+    handlers: int
+    interrupt: int
+    path: tuple[tuple[str, int], ...]
+
+    @property
+    def bytes(self) -> int:
+        return -(-(self.program + self.handlers + self.interrupt) // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Use:
+    """The stack use of a function: bytes, and the path to the deepest place."""
+
+    bytes: int
+    path: tuple[tuple[str, int], ...]
+
+
+def stack_bound(elf: Elf, code: Code, board: Board) -> StackBound:
+    """The bound of an image that starts at Reset_Handler. UserError where there is none."""
+    frames: Frames = ArmFrames(elf) if elf.machine == "EM_ARM" else RiscvFrames(elf)
+    analysis = Analysis(elf, code, frames)
+    start = elf.symbol("Reset_Handler").address
+    fault = elf.symbol("Default_Handler").address
+    program = max(analysis.use(start), analysis.use(fault), key=lambda use: use.bytes)
+    handlers = sum(analysis.use(handler).bytes for handler in handlers_of(elf, code) - {start, fault})
+    return StackBound(program.bytes, handlers, board.interrupt_stack, program.path)
+
+
+def handlers_of(elf: Elf, code: Code) -> set[int]:
+    """The code addresses in the vector table."""
+    table = elf.section(".vectors")
+    if table is None:
+        return set()
+    words = [elf.word(address) for address in range(table.address, table.end - 3, 4)]
+    mask = ~1 if elf.machine == "EM_ARM" else ~0
+    inside = range(table.address, table.end)
+    return {word & mask for word in words if word and word & mask in code.instructions and word not in inside}
+
+
+class Analysis:
+    """Stack use of functions by entry address, computed once each."""
+
+    def __init__(self, elf: Elf, code: Code, frames: Frames) -> None:
+        self._code = code.instructions
+        self._frames = frames
+        self._names = {s.address: s.name for s in reversed(elf.symbols) if s.kind != "STT_OBJECT" and s.name[0] != "$"}
+        self._known: dict[int, Use] = {}
+        self._open: list[int] = []
+
+    def name(self, address: int) -> str:
+        return self._names.get(address, f"{address:#x}")
+
+    def use(self, entry: int) -> Use:
+        """The bound of the function at `entry`. UserError where there is none."""
+        if entry in self._known:
+            return self._known[entry]
+        if entry in self._open:
+            cycle = " -> ".join(self.name(at) for at in [*self._open[self._open.index(entry) :], entry])
+            raise UserError(
+                "the stack has no bound: functions call themselves", where=cycle, hint="replace recursion by a loop"
+            )
+        self._open.append(entry)
+        own, deepest = 0, Use(0, ())
+        for depth, callee in self._follow(entry):
+            own = max(own, depth)
+            if callee is not None:
+                inner = self.use(callee)
+                if depth + inner.bytes > deepest.bytes:
+                    deepest = Use(depth + inner.bytes, ((self.name(entry), depth), *inner.path))
+        if own >= deepest.bytes:
+            deepest = Use(own, ((self.name(entry), own),))
+        self._open.pop()
+        self._known[entry] = deepest
+        return deepest
+
+    def _follow(self, entry: int) -> list[tuple[int, int | None]]:
+        """The depth at each place of a function, with what is called there."""
+        seen: dict[int, int] = {}
+        visits: dict[int, int] = {}
+        found: dict[tuple[int, int | None], None] = {}
+        work = [(entry, State(0, {}), False)]
+        while work:
+            at, state, after_call = work.pop()
+            if seen.get(at, -1) >= state.depth:
+                continue
+            seen[at] = state.depth
+            visits[at] = visits.get(at, 0) + 1
+            instruction = self._code.get(at)
+            if instruction is None:
+                if after_call:
+                    continue
+                raise self._refuse(entry, f"control runs into data at {at:#x}")
+            if visits[at] > VISITS:
+                raise self._refuse(entry, f"the stack grows in a loop at {instruction}")
+            work += self._advance(entry, instruction, state, found)
+        return list(found)
+
+    def _advance(
+        self, entry: int, instruction: Instruction, state: State, found: dict[tuple[int, int | None], None]
+    ) -> list[tuple[int, State, bool]]:
+        """What follows an instruction; its depth and call go into `found`."""
+        try:
+            flow, target = self._frames.flow(instruction, state)
+            after = list(self._frames.step(instruction, state))
+        except NotAnalysable as error:
+            raise self._refuse(entry, f"{error} at {instruction}") from error
+        for one in after:
+            found[max(one.depth, state.depth), None] = None
+        behind = instruction.address + instruction.size
+        if flow in (Flow.INDIRECT_CALL, Flow.INDIRECT_JUMP):
+            raise self._refuse(entry, f"an indirect call at {instruction}")
+        if flow is Flow.TABLE:
+            raise self._refuse(entry, f"a jump table at {instruction}")
+        following: list[tuple[int, State, bool]] = []
+        if flow is Flow.CALL and target is not None:
+            found[state.depth, target] = None
+        if flow in (Flow.NEXT, Flow.BRANCH, Flow.CALL):
+            following += [(behind, one, flow is Flow.CALL) for one in after]
+        if flow in (Flow.BRANCH, Flow.JUMP) and target is not None:
+            following += [(target, one, False) for one in after]
+        return following
+
+    def _refuse(self, entry: int, why: str) -> UserError:
+        chain = " -> ".join(self.name(at) for at in self._open)
+        return UserError(
+            f"the stack of {self.name(entry)} has no bound: {why}",
+            where=chain,
+            hint="call functions by name, and give arrays on the stack a constant size",
+        )
