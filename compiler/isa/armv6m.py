@@ -17,7 +17,7 @@ _CORE = ScalarCore(
     unsigned_weights=True,
     saturates=False,
     pinned=False,
-    options=CompileOptions(),
+    options=CompileOptions(flags=("-disable-lsr", "-disable-cgp")),
 )
 _BLOCKING = Blocking(
     shapes=tuple(BlockShape(channels, 1, 1 + 3 * channels, 6, 45, 40, (4, 3, 2, 1)) for channels in (4, 3, 2, 1)),
