@@ -2,7 +2,7 @@
 """Client of the firmware's serial console, on an emulator's UART and a device's alike.
 
 The command set is that of the MLPerf Tiny benchmark's runner (commands end with `%`, each answer with a line that holds
-`m-ready`) and beyond it `out%` (raw output bytes), `reset%` and `test%` (the stored self-test).
+`m-ready`) and beyond it `out%` (raw output bytes), `reset%`, `test%` (the stored self-test) and `stack%`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 READY = "m-ready"
+FAULT = "e-[Fault"
+"""After such a line the firmware stands still and no `m-ready` comes."""
+
 LOAD_BYTES = 36
 """Input bytes in a `db` command: at most 80 characters are read, `db ` and `%` included."""
 
@@ -126,6 +129,11 @@ class Console:
                 return SelfTest(0, match[1])
         raise ConsoleError(f"the self-test ended without a verdict: {lines}")
 
+    def stack(self) -> tuple[int, int]:
+        """Bytes of stack used since power-on, by the paint that start-up laid, and bytes reserved."""
+        used, _, size = self._field(self.command("stack"), "m-stack").partition(",")
+        return int(used), int(size)
+
     def run(self, rows: Iterable[bytes]) -> Iterator[bytes]:
         """For each row of input bytes, in order: load, infer once, and yield the output bytes."""
         for row in rows:
@@ -175,6 +183,9 @@ class Console:
         lines: list[str] = []
         while READY not in (line := self._line(text, timeout_s)):
             lines.append(line)
+            if line.startswith(FAULT):
+                self._waiting.clear()
+                raise DeviceError(f"the firmware faulted at '{_short(text)}': {line}")
         errors = [line for line in lines if line.startswith("e-[")]
         if errors:
             self._waiting.clear()

@@ -50,7 +50,7 @@ class Emulation:
         self._errors: IO[bytes] | None = None
         self._sockets: list[socket.socket] = []
         self._timer: threading.Timer | None = None
-        self._deadline = 0.0
+        self._inbox = b""
 
     def __enter__(self) -> Emulation:
         pairs = [socket.socketpair() for _ in range(3)]
@@ -105,28 +105,51 @@ class Emulation:
             raise self._failure() from error
 
     def write(self, data: bytes) -> None:
-        """Send bytes to the board's UART; blocks while the guest does not take them."""
-        stream = self._sockets[0]
-        stream.settimeout(max(0.001, self._deadline - time.monotonic() + 1.0))
-        try:
-            stream.sendall(data)
-        except OSError as error:
-            raise self._failure() from error
+        """Send bytes to the board's UART; what the board sends meanwhile is kept for `read`."""
+        pending = memoryview(data)
+        while pending:
+            readable, writable = self._wait(LONGEST_PAUSE_S, sending=True)
+            if readable:
+                self._inbox += self._receive()
+            if writable:
+                try:
+                    pending = pending[self._sockets[0].send(pending, socket.MSG_DONTWAIT) :]
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    raise self._failure() from error
 
     def read(self, timeout_s: float) -> bytes:
         """Bytes that the board's UART sent, at least one; empty after `timeout_s`. EmulatorError when QEMU ended."""
-        stream = self._sockets[0]
+        if self._inbox:
+            data, self._inbox = self._inbox, b""
+            return data
         deadline, pause = time.monotonic() + timeout_s, FIRST_PAUSE_S
-        try:
-            while not select.select([stream], [], [], max(0.0, min(pause, deadline - time.monotonic())))[0]:
-                if time.monotonic() >= deadline:
-                    return b""
-                # QEMU looks again whether the UART takes bytes only when its main loop wakes, and a guest that
-                # enables its receiver does not wake it.
+        while not self._wait(max(0.0, min(pause, deadline - time.monotonic())), sending=False)[0]:
+            if time.monotonic() >= deadline:
+                return b""
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+        return self._receive()
+
+    def _wait(self, timeout_s: float, sending: bool) -> tuple[bool, bool]:
+        """Whether the console can be read and written; wakes QEMU where neither came in time.
+
+        QEMU looks again whether the UART takes bytes only when its main loop wakes, and a guest that enables its
+        receiver does not wake it.
+        """
+        stream = self._sockets[0]
+        readable, writable, _ = select.select([stream], [stream] if sending else [], [], timeout_s)
+        if not readable and not writable:
+            try:
                 self._monitor.execute("query-status")
-                pause = min(2 * pause, LONGEST_PAUSE_S)
-            data = stream.recv(65536)
-        except (OSError, MonitorError) as error:
+            except MonitorError as error:
+                raise self._failure() from error
+        return bool(readable), bool(writable)
+
+    def _receive(self) -> bytes:
+        try:
+            data = self._sockets[0].recv(65536)
+        except OSError as error:
             raise self._failure() from error
         if not data:
             raise self._failure()
@@ -148,7 +171,6 @@ class Emulation:
             self._errors = None
 
     def _limit(self, process: subprocess.Popen[bytes]) -> None:
-        self._deadline = time.monotonic() + self.limit_s
         self._timer = threading.Timer(self.limit_s, self._expire, [process])
         self._timer.daemon = True
         self._timer.start()

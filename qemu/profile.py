@@ -20,10 +20,11 @@ from qemu.machine import Emulation, EmulatorError
 from qemu.plugin import PluginUnavailable, build_plugin
 from qemu.symbols import Symbols
 
-WINDOW = 32
+WINDOW = 8
 """Commands sent ahead: QEMU's UARTs hold bytes back until the guest has taken them."""
 
-FALLBACK_RUNS = 10
+CLOCK_HANDLER = "SysTick_Handler"
+"""The one interrupt that the firmware takes; it comes when it comes, so it is left out of the counts."""
 
 
 class ProfileError(Exception):
@@ -65,13 +66,16 @@ def plugin_options(elf: Path, prefix: str, dispatches: int, out: Path) -> Option
     """How to run `elf` with the counting plugin. PluginUnavailable, KeyError for a missing symbol."""
     symbols = Symbols(elf)
     invoke, variable = symbols[f"{prefix}_invoke"], symbols[f"{prefix}_dispatch"]
-    arguments = {
+    arguments: dict[str, int | Path] = {
         "start": invoke.address,
         "end": invoke.address + invoke.size,
         "variable": variable.address,
         "stores": dispatches + 1,
         "out": out,
     }
+    if CLOCK_HANDLER in symbols and symbols[CLOCK_HANDLER].size:
+        handler = symbols[CLOCK_HANDLER]
+        arguments |= {"skip_start": handler.address, "skip_end": handler.address + handler.size}
     if "," in str(out):
         raise PluginUnavailable(f"QEMU takes no comma in a plugin's argument: {out}")
     return Options(plugin=",".join([str(build_plugin()), *(f"{key}={value}" for key, value in arguments.items())]))
@@ -119,13 +123,17 @@ def profile(
 
 def _estimate(board: Board, elf: Path, rows: list[bytes], limit_s: float, reason: str) -> Profile:
     """With virtual time at one nanosecond an instruction the board's clock counts instructions, thousands at a time."""
+    microseconds = 0
     with Emulation(board.emulator, elf, limit_s, Options(icount=True)) as emulation:
         emulation.resume()
         console = Console(emulation, WINDOW, Timeouts(infer_s=limit_s))
         console.wait_ready()
-        console.load(rows[0])
-        timing = console.infer(FALLBACK_RUNS)
-    # The firmware divides by the board's clock, QEMU's machine may tick at another.
-    total = timing.microseconds * 1000 * board.clock_hz // board.emulator.clock_hz // FALLBACK_RUNS
+        for row in rows:
+            console.load(row)
+            microseconds += console.infer().microseconds
+    total = microseconds * 1000 // len(rows)
+    if board.emulator.native:
+        # Firmware for the board itself divides by the board's clock, and QEMU's machine may tick at another.
+        total = total * board.clock_hz // board.emulator.clock_hz
     note = f"whole inferences only, by -icount and the board's clock, to about 1,000 instructions: {reason}"
     return Profile(False, (), total, note)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How deep the stack really got: paint it before the first instruction, look afterwards which paint is left.
 
-The firmware is not changed for it. A frame that is reserved but never written to does not show.
+The firmware is not changed for it; its own start-up paints too, so that the console can tell on a device, and whoever
+measures here passes the same paint. A frame that is reserved but never written to does not show.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from pathlib import Path
 from qemu.machine import Emulation
 from qemu.symbols import Symbols
 
-PAINT = 0xC5
+PAINT = 0xC5A3C5A3
+"""A word that code and data are unlikely to hold."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +34,16 @@ class StackRegion:
     def size(self) -> int:
         return self.top - self.limit
 
-    def paint(self, emulation: Emulation) -> None:
+    def paint(self, emulation: Emulation, paint: int = PAINT) -> None:
         """Before `resume`."""
-        emulation.write_memory(self.limit, bytes([PAINT]) * self.size)
+        emulation.write_memory(self.limit, paint.to_bytes(4, "little") * (self.size // 4))
 
-    def high_water(self, emulation: Emulation) -> int:
+    def high_water(self, emulation: Emulation, paint: int = PAINT) -> int:
         """Bytes of stack that were written since; stops the guest."""
-        return used_bytes(emulation.read_memory(self.limit, self.size))
+        return used_bytes(emulation.read_memory(self.limit, self.size), paint)
 
 
-def used_bytes(image: bytes) -> int:
-    """Of a painted stack with its lowest address first: from the lowest byte that is not paint to the top."""
-    return len(image) - next((i for i, byte in enumerate(image) if byte != PAINT), len(image))
+def used_bytes(image: bytes, paint: int = PAINT) -> int:
+    """Of a painted stack, lowest address first, in whole words: from the lowest that is not paint up to the top."""
+    word = paint.to_bytes(4, "little")
+    return len(image) - next((at for at in range(0, len(image), 4) if image[at : at + 4] != word), len(image))

@@ -31,6 +31,9 @@ class Symbols:
                     function = symbol["st_info"]["type"] == "STT_FUNC"
                     self._found[symbol.name] = Symbol(symbol["st_value"] & (~1 if function else ~0), symbol["st_size"])
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
     def __getitem__(self, name: str) -> Symbol:
         """KeyError names the file too: the toolchain, not the user, is at fault."""
         if name not in self._found:

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exact instruction counts of a model's dispatches, as a TCG plugin of QEMU.
 //
-// Arguments: start=, end= (the address range of the invoke function), variable= (address of the dispatch variable, which
-// that function stores to before each dispatch and once more when it is done), stores= (how many that makes), out= (a file).
-// For each inference a line is written: instructions from the entry to the first store, then between the stores.
+// Arguments: start=, end= (the address range of the invoke function), variable= (address of the dispatch variable,
+// which that function stores to before each dispatch and once more when it is done), stores= (how many that makes),
+// skip_start=, skip_end= (the range of an interrupt handler, which is not counted), out= (a file). For each inference a
+// line is written: instructions from the entry to the first store, then between the stores.
 //
 // Each instruction adds one to a counter, inline. A callback before the entry instruction runs before that addition, a
-// memory callback after it, so a store belongs to what it ends. The values stored are not visible to plugins of QEMU 7.2,
-// so the stores are told apart by their order.
+// memory callback after it, so a store belongs to what it ends. The values stored are not visible to plugins of QEMU
+// 7.2, so the stores are told apart by their order.
 //
-// Debian packages no header: what is used is declared here, from QEMU's documentation of its plugin interface. No header
-// or library of the host is needed either, so that a bare compiler will do.
+// Debian packages no header: what is used is declared here, from QEMU's documentation of its plugin interface. No
+// header or library of the host is needed either, so that a bare compiler will do.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,15 +34,15 @@ extern struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin
 extern uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
 extern void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, void (*)(unsigned, void *), int, void *);
 extern void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *, int, void *, uint64_t);
-extern void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, void (*)(unsigned, mem_info, uint64_t, void *), int,
-                                             int, void *);
+extern void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, void (*)(unsigned, mem_info, uint64_t, void *),
+                                             int, int, void *);
 
 extern int creat(const char *path, unsigned mode);
 extern ptrdiff_t write(int file, const void *data, size_t size);
 
 enum { MAX_STORES = 65536, MAX_DIGITS = 21 };
 
-static uint64_t start, end, variable, stores;
+static uint64_t start, end, variable, stores, skip_start, skip_end;
 static uint64_t executed;          // instructions so far
 static uint64_t marks[MAX_STORES]; // `executed` at the entry and after each store
 static uint64_t seen;              // stores of this inference
@@ -99,7 +100,8 @@ static void translated(plugin_id id, struct qemu_plugin_tb *block) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(block, i);
         uint64_t address = qemu_plugin_insn_vaddr(insn);
         if (address == start) qemu_plugin_register_vcpu_insn_exec_cb(insn, entered, CB_NO_REGS, NULL);
-        qemu_plugin_register_vcpu_insn_exec_inline(insn, INLINE_ADD_U64, &executed, 1);
+        if (address < skip_start || address >= skip_end)
+            qemu_plugin_register_vcpu_insn_exec_inline(insn, INLINE_ADD_U64, &executed, 1);
         if (address >= start && address < end)
             qemu_plugin_register_vcpu_mem_cb(insn, stored, CB_NO_REGS, MEM_W, NULL);
     }
@@ -125,6 +127,8 @@ EXPORT int qemu_plugin_install(plugin_id id, const void *info, int argc, char **
         else if ((value = after(argv[i], "end="))) end = number(value);
         else if ((value = after(argv[i], "variable="))) variable = number(value);
         else if ((value = after(argv[i], "stores="))) stores = number(value);
+        else if ((value = after(argv[i], "skip_start="))) skip_start = number(value);
+        else if ((value = after(argv[i], "skip_end="))) skip_end = number(value);
         else if ((value = after(argv[i], "out="))) file = creat(value, 0666);
         else return -1;
     }

@@ -10,7 +10,7 @@ static void uart_init(void) { REG(0x10) = 217, REG(8) = 3; }
 static void put(char c) { while (REG(4) & 1) {} REG(0) = (uint8_t)c; }
 static uint8_t get(void) { while (!(REG(4) & 2)) {} return (uint8_t)REG(0); }
 #elif defined(DRIVER_ns16550)
-static void uart_init(void) { REG8(2) = 1; }
+static void uart_init(void) { REG8(2) = 0xC1; }
 static void put(char c) { while (!(REG8(5) & 0x20)) {} REG8(0) = (uint8_t)c; }
 static uint8_t get(void) { while (!(REG8(5) & 1)) {} return REG8(0); }
 #elif defined(DRIVER_stm32_usart_v1)
@@ -70,7 +70,7 @@ void firmware(void) {
             }
         } else if (tail(text, "name")) line("m-name-dut-[test]");
         else if (tail(text, "raw")) for (uint32_t i = 0; i < 256; i++) put((char)get());
-        else if (tail(text, "stack")) touch_stack();
+        else if (tail(text, "touch")) touch_stack();
         else if (tail(text, "lockup")) lock_up();
         else if (tail(text, "hang")) for (;;) {}
         else say("e-[Unknown command: "), say(text), line("]");

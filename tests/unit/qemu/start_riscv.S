@@ -25,16 +25,23 @@ touch_stack:
     sw a0, 0(a0)
     ret
 
-// 4 instructions, then 1 + 2 * 1000 + 2, then 5 + 2.
+helper:
+    nop
+    ret
+
+// 4 instructions, then 2 + 2 * 100000 + 5 + 2, then 5 + 2.
 .global model_invoke
 .type model_invoke, @function
 model_invoke:
     la a1, model_dispatch
     li a0, 1
     sw a0, 0(a1)
-    li a2, 1000
+    li a2, 100000
 1:  addi a2, a2, -1
     bnez a2, 1b
+    mv t1, ra
+    jal helper
+    mv ra, t1
     li a0, 2
     sw a0, 0(a1)
     nop
