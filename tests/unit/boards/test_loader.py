@@ -119,3 +119,12 @@ def test_alias_taken_twice(root: Path) -> None:
     edit(root, "bluepill.toml", "chip =", 'aliases = ["ch32v"]\nchip =')
     with pytest.raises(UserError, match="alias must name one board"):
         load_board("bluepill", root)
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_templates_exist_for_what_a_board_names(name: str) -> None:
+    board = load_board(name)
+    templates = ROOT.parent / "firmware_templates"
+    assert (templates / "startup" / f"{board.startup}.S.j2").exists()
+    for console in (board.console, board.emulator.console):
+        assert (templates / "uart" / f"{console.driver}.c.j2").exists()
