@@ -13,8 +13,8 @@ from pathlib import Path
 from qemu.machine import Emulation
 from qemu.symbols import Symbols
 
-PAINT = 0xC5A3C5A3
-"""A word that code and data are unlikely to hold."""
+PAINT = 0xC5C5C5C5
+"""What the firmware's start-up paints with, too."""
 
 
 @dataclass(frozen=True)
