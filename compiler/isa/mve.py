@@ -6,7 +6,15 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.codegen.builder import I32, I64, Function, Value
-from compiler.kernels import depthwise_mve, fully_connected_mve, patch_mve, pointwise_mve
+from compiler.kernels import (
+    conv_ring_mve,
+    depthwise_columns_mve,
+    depthwise_mve,
+    depthwise_plane_mve,
+    fully_connected_mve,
+    patch_mve,
+    pointwise_mve,
+)
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, Window
 from compiler.kernels.products_mve import PIXELS
@@ -24,11 +32,17 @@ class Mve:
             return pointwise_mve.lower(layer)
         if w.is_pointwise or _is_whole_image(w):
             return fully_connected_mve.lower(_as_matrix(layer, pixels))
+        if conv_ring_mve.fits(layer):
+            return conv_ring_mve.lower(layer)
         return patch_mve.lower(layer)
 
     def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
         if layer.window.input_channels == 1:
             return self.conv_2d(_as_plain(layer))
+        if depthwise_plane_mve.fits(layer):
+            return depthwise_plane_mve.lower(layer)
+        if depthwise_columns_mve.fits(layer):
+            return depthwise_columns_mve.lower(layer)
         return depthwise_mve.lower(layer)
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:

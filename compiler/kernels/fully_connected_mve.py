@@ -57,7 +57,7 @@ class FullyConnectedMve(Kernel):
         "filter_zero_point",
         *OUTPUT_PARAMETERS,
     )
-    options = CompileOptions(optimize=True)
+    options = CompileOptions(flags=("-enable-misched=false",))
 
     @property
     def name(self) -> str:

@@ -24,7 +24,7 @@ class PointwiseMve(Kernel):
     shape: ProductShape
 
     parameters = ("input", "weights", "records", "groups", "pixels", *OUTPUT_PARAMETERS)
-    options = CompileOptions(optimize=True)
+    options = CompileOptions(flags=("-enable-misched=false",))
 
     @property
     def name(self) -> str:

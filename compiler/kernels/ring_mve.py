@@ -52,9 +52,10 @@ def ring_row_bytes(w: Window, multiplier: int = 1) -> int:
     return -(-width * w.input_channels * multiplier // CHUNK) * CHUNK
 
 
-def ring_bytes(w: Window, multiplier: int = 1) -> int:
-    """The ring's scratch memory, a chunk that vector loads may run into included."""
-    return RingShape.of(w).rows * ring_row_bytes(w, multiplier) + CHUNK
+def ring_bytes(w: Window, multiplier: int = 1, rows: int | None = None) -> int:
+    """The scratch memory of a ring of `rows` (by default the window's reach), a chunk that vector loads may run into
+    included."""
+    return (rows or RingShape.of(w).rows) * ring_row_bytes(w, multiplier) + CHUNK
 
 
 def ring_arguments(w: Window, input_zero_point: int, multiplier: int = 1) -> tuple[Argument, ...]:

@@ -181,6 +181,15 @@ def lane_offsets(f: Function, stride: Value) -> Value:
     return f.mul(ir.Constant(V4I32, [0, 1, 2, 3]), splat(f, stride, V4I32))
 
 
+def lane_values(f: Function, kind: ir.VectorType, terms: Sequence[tuple[Sequence[int], Value]]) -> Value:
+    """The sum of constant lanes times i32 scalars, e.g. addresses of lanes."""
+    total: Value = ir.Constant(kind, [0] * kind.count)
+    for lanes, scalar in terms:
+        factor = f.trunc(scalar, kind.element) if kind.element != I32 else scalar
+        total = f.add(total, f.mul(ir.Constant(kind, list(lanes)), splat(f, factor, kind)))
+    return total
+
+
 def store_strided(f: Function, values: Value, pointer: Value, offsets: Value, count: Value | None = None) -> None:
     """The low bytes of <4 x i32>, or of its first `count` lanes, to pointer + offsets (VSTRB.32 scatter)."""
     name, arguments = "llvm.arm.mve.vstr.scatter.offset", [pointer, offsets, values, f.const(8), f.const(0)]
@@ -214,6 +223,29 @@ def load_eight(f: Function, pointer: Value, offset: Operand = 0, volatile: bool 
 def multiply_long(f: Function, a: Value, b: Value, odd: bool) -> Value:
     """The products of the even or odd lanes of <8 x i16> vectors as <4 x i32> (VMULLB / VMULLT.S16)."""
     return f.intrinsic("llvm.arm.mve.vmull.v4i32.v8i16", V4I32, [a, b, f.const(0), f.const(int(odd))])
+
+
+def gather_bytes(f: Function, pointer: Value, offsets: Value) -> Value:
+    """Eight bytes at pointer + <8 x i16> unsigned offsets, zero-extended to <8 x i16> (VLDRB.U16 gather)."""
+    name = "llvm.arm.mve.vldr.gather.offset.v8i16.p0.v8i16"
+    return f.intrinsic(name, V8I16, [pointer, offsets, f.const(8), f.const(0), f.const(1)])
+
+
+def insert_high(f: Function, low: Value, high: Value) -> Value:
+    """Low bytes from `low`, high bytes from the low bytes of `high`, of <8 x i16> (VSLI.16)."""
+    return f.intrinsic("llvm.arm.mve.vsli.v8i16", V8I16, [low, high, f.const(8)])
+
+
+def store_interleaved(f: Function, first: Value, second: Value, pointer: Value) -> None:
+    """The lanes of two <8 x i16> in turn, 32 bytes (VST20.16, VST21.16)."""
+    for stage in range(2):
+        f.intrinsic("llvm.arm.mve.vst2q.p0.v8i16", ir.VoidType(), [pointer, first, second, f.const(stage)])
+
+
+def scatter_bytes(f: Function, values: Value, pointer: Value, offsets: Value) -> None:
+    """The low bytes of <8 x i16> to pointer + <8 x i16> unsigned offsets (VSTRB.16 scatter)."""
+    name = "llvm.arm.mve.vstr.scatter.offset.p0.v8i16.v8i16"
+    f.intrinsic(name, ir.VoidType(), [pointer, offsets, values, f.const(8), f.const(0)])
 
 
 def copy_bytes(f: Function, target: Value, source: Value, count: Operand) -> None:
