@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QUANTIZE: float values to a quantised type, round(x / scale) + zero point, ties away from zero.
+
+Values beyond the type saturate; NaN, which the reference leaves undefined, counts as infinite.
+Source: TensorFlow Lite, kernels/internal/reference/quantize.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from compiler.isa import Isa
+from compiler.kernels import maps
+from compiler.kernels.kernel import Lowered
+from compiler.ops.constraints import inputs_between, quantized_per_tensor, same_shape
+from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
+
+FLOAT_TARGETS = ("INT8", "UINT8", "INT16")
+
+
+def supported_types(view: OperatorView) -> str | None:
+    """The input is FLOAT32, the output INT8, UINT8 or INT16."""
+    source, output = view.input().dtype.name, view.output().dtype.name
+    return None if source == "FLOAT32" and output in FLOAT_TARGETS else f"input {source}, output {output}"
+
+
+def quantize_floats(x: Array, scale: float, zero_point: int, dtype: np.dtype[np.int8]) -> Array:
+    """The quantised values of floats, as `dtype`."""
+    with np.errstate(all="ignore"):
+        steps = (x.astype(np.float32) / np.float32(scale)).astype(np.float64)
+    steps = np.where(np.isnan(steps), np.where(np.signbit(steps), -np.inf, np.inf), steps)
+    steps = np.clip(steps, -(2.0**22), 2.0**22)
+    rounded = np.copysign(np.floor(np.abs(steps) + 0.5), steps).astype(np.int64)
+    limits = np.iinfo(dtype)
+    return np.clip(rounded + zero_point, limits.min, limits.max).astype(dtype)
+
+
+def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
+    (x,) = inputs
+    assert x is not None
+    output = view.output()
+    return [quantize_floats(x, output.scale, output.zero_point, output.dtype.numpy)]
+
+
+def lower(view: OperatorView, isa: Isa) -> Lowered:
+    output = view.output()
+    return maps.quantize(isa, output.elements, output.dtype, output.scale, output.zero_point)
+
+
+DEFINITIONS = (
+    OperatorDefinition(
+        "QUANTIZE",
+        no_options,
+        (inputs_between(1, 1), supported_types, same_shape, quantized_per_tensor()),
+        reference,
+        lower,
+    ),
+)
