@@ -17,8 +17,10 @@ from compiler.kernels.requantize_dsp import plan
 from compiler.kernels.row_ring_dsp import RingPlan
 
 _UNROLLS = (8, 10, 9, 7, 6, 5, 4, 3, 2, 1)
-_TAIL_ORDER = (0, 2, 1, 3)
+_BUFFER_ORDER = (0, 2, 1, 3)
 """Which byte of a weight word meets the n-th int16 of a quad in the buffer (SXTB16 pairs bytes 0, 2 and 1, 3)."""
+_WIDE_BYTES = 4096
+"""Weights of up to so many bytes are kept as int16 with the requantisation's factor folded in: a fifth faster."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,17 +109,21 @@ def _lower(
     flat = matrix.weights.reshape(matrix.channels, -1)
     low, high = accumulator_bounds(flat, matrix.bias, matrix.input_zero_point)
     bias = folded_bias(flat, matrix.bias, matrix.input_zero_point)
-    records = plan(matrix.requantization, bias, low, high)
+    wide = flat.size <= _WIDE_BYTES
+    records = plan(matrix.requantization, bias, low, high, 8 if wide else 0)
 
     whole, tail = divmod(matrix.run, 4)
     quads = _quads(matrix)
-    unroll = min(_UNROLLS, key=lambda u: -(-quads.shape[1] // u) * (20 * u + 4))
+    unroll = min(_UNROLLS, key=lambda u: -(-quads.shape[1] // u) * ((17 if wide else 20) * u + 4))
     padded = -(-quads.shape[1] // unroll) * unroll
     quads = np.pad(quads, ((0, 0), (0, padded - quads.shape[1]), (0, 0)))
     block, at_once = _block(matrix.channels, pixels)
     starts = _starts(matrix.channels, block)
     members = starts[:, None] + np.arange(block)
-    packed = quads[members].transpose(0, 2, 1, 3)
+    if wide:
+        quads = quads.astype(np.int64)[:, :, list(_BUFFER_ORDER)]
+        quads = quads if records.form.scaled else quads << records.scales[:, None, None]
+    packed = quads[members].transpose(0, 2, 1, 3).astype("<i2" if wide else "i1")
     overlap = matrix.channels % block != 0
     fields = records.take(members)
     rows = fields.reshape(len(starts), fields.shape[1] * fields.shape[2])
@@ -132,13 +138,13 @@ def _lower(
         matrix.runs * tail > 4 and at_once > 1,
         copy_bytes,
     )
-    kernel = PatchMatrix(gather, block, at_once, unroll, records.form, overlap)
+    kernel = PatchMatrix(gather, block, at_once, unroll, records.form, overlap, unroll == padded, wide)
     buffer = -(-scratch // 8) * 8
     table = Constant((rows & 0xFFFFFFFF).astype("<u4").tobytes())
     arguments: tuple[Argument, ...] = (
         INPUT,
         OUTPUT,
-        Constant(packed.astype(np.int8).tobytes()),
+        Constant(packed.tobytes()),
         table,
         len(table.data),
         Place(Role.SCRATCH, 0, buffer),
@@ -162,7 +168,7 @@ def _quads(matrix: _Matrix) -> NDArray[Any]:
     if not tail:
         return body
     ends = pad_depth(matrix.weights[:, :, 4 * whole :].reshape(matrix.channels, -1), 4).reshape(matrix.channels, -1, 4)
-    return np.concatenate([body, ends[:, :, list(_TAIL_ORDER)]], 1)
+    return np.concatenate([body, ends[:, :, list(_BUFFER_ORDER)]], 1)
 
 
 def _block(channels: int, pixels: int) -> tuple[int, int]:
