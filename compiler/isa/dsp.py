@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.codegen.builder import Function, Value
-from compiler.kernels.depthwise_general_dsp import lower_depthwise_general
+from compiler.kernels.depthwise_lowering_dsp import lower_depthwise_conv_2d
 from compiler.kernels.instructions_dsp import multiply_high_add, saturate
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.patch_lowering_dsp import lower_conv_2d, lower_fully_connected
@@ -29,7 +29,7 @@ class Dsp:
     def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
         if layer.window.input_channels == 1:
             return lower_conv_2d(_as_conv_2d(layer))
-        return lower_depthwise_general(layer)
+        return lower_depthwise_conv_2d(layer)
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:
         return lower_fully_connected(layer)

@@ -18,7 +18,6 @@ from compiler.kernels.kernel import CompileOptions, Kernel, KernelFunction
 from compiler.kernels.requantize_dsp import Requantizer
 from compiler.kernels.row_ring_dsp import RING_PARAMETERS, RowRing
 
-
 _STRAIGHT = ("-enable-misched=false", "-disable-lsr", "-disable-machine-licm")
 """Keeps the order of instructions as built; no address is rewritten or moved out of a loop into a spilled register."""
 _LOOP = (*_STRAIGHT, "-greedy-reverse-local-assignment")
@@ -76,7 +75,8 @@ _WINDOW = ("columns", "column_step", "rows_step", "rows_advance", "first_rows", 
 class PatchMatrix(Kernel):
     """`channels` x `pixels_at_once` outputs in registers, `unroll` quads of the depth a step.
 
-    `wide`: weights are int16, in the buffer's order. `once`: the depth is one step, without a loop. `overlap`: a block's record ends with the distance to the next block's output (an odd count of channels).
+    `wide`: weights are int16, in the buffer's order. `once`: the depth is one step, without a loop. `overlap`: a
+    block's record ends with the distance to the next block's output (an odd count of channels).
     """
 
     gather: Gather
@@ -100,7 +100,8 @@ class PatchMatrix(Kernel):
 
     @property
     def name(self) -> str:
-        block = f"{self.channels}x{self.pixels_at_once}x{self.unroll}{'w' * self.wide}{'' if self.once else 'n'}{'o' * self.overlap}"
+        marks = f"{'w' * self.wide}{'' if self.once else 'n'}{'o' * self.overlap}"
+        block = f"{self.channels}x{self.pixels_at_once}x{self.unroll}{marks}"
         return f"patch_dsp_{self.gather.name}_{block}_{self.requantizer.name}"
 
     def build(self, f: KernelFunction) -> None:

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowers depthwise convolutions to `DepthwisePlane` where it applies (3x3, stride 1 or 2), else to the general form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.kernels.depthwise_general_dsp import lower_depthwise_general
+from compiler.kernels.depthwise_plane_dsp import EDGE_WORDS, WEIGHT_WORDS, DepthwisePlane
+from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Constant, KernelCall, Lowered
+from compiler.kernels.packing import accumulator_bounds, folded_bias
+from compiler.kernels.problems import DepthwiseConv2D, Window
+from compiler.kernels.requantize_dsp import plan
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """The pairs of rows of a plane: words of a row, pairs in all, and which input rows they hold."""
+
+    words: int
+    pairs: int
+    full: range
+    """Pairs whose rows are both in the input."""
+    last_half: bool
+    """The pair behind them holds the last input row and one of padding."""
+
+    @property
+    def row_bytes(self) -> int:
+        return 4 * self.words
+
+    @property
+    def bytes(self) -> int:
+        return self.row_bytes * self.pairs
+
+    @staticmethod
+    def of(w: Window) -> _Plane | None:
+        """None where the plane form does not apply."""
+        if (w.kernel_height, w.kernel_width, w.dilation_height, w.dilation_width) != (3, 3, 1, 1):
+            return None
+        if w.stride_height != w.stride_width or w.stride_height > 2 or w.pad_top > 1:
+            return None
+        if w.input_channels != w.output_channels or w.input_channels < 2 or w.output_width < 2:
+            return None
+        words = max((w.output_width - 1) * w.stride_width + 3, w.pad_left + w.input_width)
+        pairs = -(-w.output_height // 2) + 1 if w.stride_height == 1 else w.output_height + 1
+        full = range(w.pad_top, min(pairs, (w.input_height + w.pad_top) // 2))
+        if not full:
+            return None
+        last = 2 * full.stop - w.pad_top
+        return _Plane(words, pairs, full, full.stop < pairs and last < w.input_height)
+
+
+def lower_depthwise_conv_2d(layer: DepthwiseConv2D) -> Lowered:
+    plane = _Plane.of(layer.window)
+    return _lower_plane(layer, plane) if plane else lower_depthwise_general(layer)
+
+
+def _lower_plane(layer: DepthwiseConv2D, plane: _Plane) -> Lowered:
+    w = layer.window
+    channels, row = w.input_channels, w.input_width * w.input_channels
+    flat = layer.weights.reshape(9, channels).T
+    low, high = accumulator_bounds(flat, layer.bias, layer.input_zero_point)
+    bias = folded_bias(flat, layer.bias, layer.input_zero_point)
+    records = plan(layer.requantization, bias, low, high, 8)
+    taps = flat.astype(np.int64) if records.form.scaled else flat.astype(np.int64) << records.scales[:, None]
+
+    starts = np.minimum(np.arange(0, channels, 2), channels - 2)
+    members = starts[:, None] + np.arange(2)
+    words = np.concatenate([_weight_words(taps.reshape(channels, 3, 3), w.stride_height), records.words], 1)
+    table = words[members].reshape(len(starts), 2 * words.shape[1])
+    if channels % 2:
+        table = np.concatenate([table, np.append(np.diff(starts), 0)[:, None]], 1)
+
+    zero = layer.input_zero_point & 255
+    pair = zero | zero << 8
+    edges: list[tuple[int, ...]] = []
+    if w.pad_top:
+        edges.append((0, 4 * w.pad_left, 16, pair))
+    if plane.last_half:
+        last = 2 * plane.full.stop - w.pad_top
+        edges.append((last * row, plane.full.stop * plane.row_bytes + 4 * w.pad_left, 0, pair << 16))
+    block = 4 if w.stride_width == 2 and w.output_width % 4 == 0 else 2
+    kernel = DepthwisePlane(
+        w.stride_height,
+        next(u for u in (4, 3, 5, 2, 1) if w.input_width % u == 0),
+        block,
+        bool(edges),
+        w.output_width % 2 == 1,
+        w.stride_height == 1 and w.output_height % 2 == 1,
+        channels % 2 == 1,
+        records.form,
+    )
+    half = layer.input_zero_point & 0xFFFF
+    arguments = (
+        INPUT,
+        OUTPUT,
+        _words(table),
+        SCRATCH,
+        len(starts),
+        channels,
+        row,
+        w.pad_top * row,
+        len(plane.full),
+        plane.bytes,
+        plane.row_bytes,
+        plane.full.start * plane.row_bytes + 4 * w.pad_left,
+        half | half << 16,
+        _words(np.array(edges or [(0,) * EDGE_WORDS], np.int64)),
+        4 * EDGE_WORDS * len(edges),
+        -(-w.output_height // 2) if w.stride_height == 1 else w.output_height,
+        w.output_width // block * block * 4 * w.stride_width,
+        w.output_width * channels,
+    )
+    return Lowered((KernelCall(kernel, arguments),), 2 * plane.bytes, layer.macs)
+
+
+def _weight_words(taps: NDArray[np.int64], stride: int) -> NDArray[np.int64]:
+    """Taps [channels, 3, 3] as pairs of int16 [channels, words], in the order in which the kernel meets them."""
+
+    def pair(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
+        return (low & 0xFFFF) | (high & 0xFFFF) << 16
+
+    top, middle, bottom = taps[:, 0], taps[:, 1], taps[:, 2]
+    if stride == 1:
+        return np.stack([pair(top, middle), pair(middle, bottom)], 2).reshape(len(taps), WEIGHT_WORDS)
+    nothing = np.zeros_like(bottom[:, 0])
+    third = np.stack([pair(bottom[:, 0], bottom[:, 1]), pair(bottom[:, 2], nothing), nothing], 1)
+    return np.concatenate([pair(top, middle), third], 1)
+
+
+def _words(values: NDArray[np.int64]) -> Constant:
+    return Constant((values & 0xFFFFFFFF).astype("<u4").tobytes())
