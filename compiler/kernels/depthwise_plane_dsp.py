@@ -42,9 +42,9 @@ _PARAMETERS = (
 
 @dataclass(frozen=True)
 class DepthwisePlane(Kernel):
-    """`columns` are converted at a time (a divisor of the width), `block` columns are computed at a time. `odd_width`, `odd_height`: of the output (the height
-    matters for stride 1 only). `odd_channels`: the last pair of channels overlaps the one before it. `edges`: some
-    pairs of rows have one row of padding."""
+    """`columns` are converted at a time (a divisor of the width), `block` columns computed at a time. `edges`: some
+    pairs of rows have one row of padding. `odd_width`, `odd_height`: of the output (the height matters for stride 1
+    only). `odd_channels`: the last pair of channels overlaps the one before it."""
 
     stride: int
     columns: int
