@@ -10,7 +10,7 @@ from toolchain.disassembly import Instruction
 from toolchain.elf import Elf
 from toolchain.frames import Constant, Flow, NotAnalysable, StackAddress, State, Value, signed, with_register
 
-SP, RA = "x2", "x1"
+RA, SP, GP = "x1", "x2", "x3"
 BRANCHES = ("beq", "bne", "blt", "bge", "bltu", "bgeu", "c.beqz", "c.bnez")
 STORES = re.compile(r"^(c\.)?(sb|sh|sw|swsp|fsw|fsd|fswsp|fsdsp)$")
 INDEXED = re.compile(r"^(-?\d+)\((x\d+)\)$")
@@ -23,6 +23,7 @@ class RiscvFrames:
 
     def __init__(self, elf: Elf) -> None:
         self._top = elf.symbol("__stack_top").address
+        self._globals = Constant(elf.symbol("__global_pointer$").address)
 
     def flow(self, instruction: Instruction, state: State) -> tuple[Flow, int | None]:
         mnemonic, parts = instruction.mnemonic, instruction.operands.split(",")
@@ -48,7 +49,7 @@ class RiscvFrames:
         elif flow is not Flow.NEXT or STORES.match(mnemonic) or not parts[0].startswith("x"):
             yield state
         else:
-            value = _value(mnemonic, parts, instruction, state)
+            value = _value(mnemonic, parts, instruction, with_register(state, GP, self._globals))
             if parts[0] != SP:
                 yield with_register(state, parts[0], value)
             elif isinstance(value, StackAddress):

@@ -29,6 +29,9 @@ C_FLAGS = (
 )  # fmt: skip
 """Generated C. No jump tables: their indirect jumps would hide the call graph."""
 
+RISCV_FLAGS = ("-malign-data=natural",)
+"""Strings without padding."""
+
 LINK_FLAGS = (
     "-nostdlib", "-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,--no-warn-rwx-segments",
     "-Wl,--orphan-handling=error", "-Wl,--fatal-warnings", "-Wl,--nmagic",
@@ -55,6 +58,10 @@ class Compiler:
     gcc: Path
     directory: Path
 
+    @property
+    def is_arm(self) -> bool:
+        return self.core.triple.startswith("thumb")
+
     def run(self, arguments: Sequence[str]) -> Result:
         """Run gcc with the C locale."""
         return run_tool([str(self.gcc), *arguments], self.directory)
@@ -65,7 +72,8 @@ class Compiler:
 
     def compile(self, source: Path, to: Path, flags: Sequence[str] = ()) -> None:
         """Compile C or preprocessed assembly (.S). CompileError with gcc's messages."""
-        language = ("-x", "assembler-with-cpp") if source.suffix == ".S" else C_FLAGS
+        c_flags = C_FLAGS if self.is_arm else C_FLAGS + RISCV_FLAGS
+        language = ("-x", "assembler-with-cpp") if source.suffix == ".S" else c_flags
         names = [os.path.relpath(source, self.directory), "-o", os.path.relpath(to, self.directory)]
         result = self.run(
             [*self.core.gcc_flags, *flags, *language, f"-ffile-prefix-map={self.directory}=.", "-c", *names]
@@ -98,7 +106,7 @@ class Compiler:
 
     def libc(self) -> Path:
         """The core's libc.a, for the user's own sources: newlib-nano on Arm, picolibc on RISC-V."""
-        if self.core.gcc.startswith("arm"):
+        if self.is_arm:
             found = Path(_query(self.gcc, (*self.core.multilib_flags, "-print-file-name=libc_nano.a")))
         else:
             found = PICOLIBC / "lib" / multi_directory(self.core, self.gcc) / "libc.a"
@@ -108,7 +116,7 @@ class Compiler:
 
     def libc_flags(self) -> tuple[str, ...]:
         """Where the C library's headers are, if the compiler does not know it."""
-        return () if self.core.gcc.startswith("arm") else ("-isystem", str(PICOLIBC / "include"))
+        return () if self.is_arm else ("-isystem", str(PICOLIBC / "include"))
 
     def version(self) -> str:
         """For example `arm-none-eabi-gcc 12.2.1`."""

@@ -156,6 +156,7 @@ def linker_script(site: Site, model: CompiledModel, layout: Layout, stack_bytes:
         "board": site.board,
         "model": model,
         "memories": site.memories,
+        "file": site.file,
         "flash": site.flash,
         "ram": site.banks[0],
         "arena_bank": layout.arena_bank,
