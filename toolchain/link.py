@@ -22,7 +22,8 @@ from toolchain.layout import Layout, layouts
 from toolchain.site import Site
 from toolchain.stack import StackBound, stack_bound
 
-FIRST_STACK_BYTES = 256
+FIRST_STACK_BYTES = 0
+"""The first link only shows the code: a larger guess might not fit where the proven size does."""
 OVERFLOW = re.compile(r"region `(\S+)' overflowed by (\d+) bytes?")
 UNDEFINED = re.compile(r"undefined reference to `([^']+)'")
 LINKS = 4

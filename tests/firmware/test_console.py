@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from boards.board import Board
-from qemu.console import Console, DeviceError
-from qemu.machine import Emulation
+from qemu.console import DeviceError
 from qemu.stack import StackRegion
+from tests.firmware.emulated import booted
 from tests.firmware.fake import expected
 from toolchain.firmware import FirmwareResult
 
@@ -22,19 +21,10 @@ BOARDS = ("qemu_m4f", "qemu_rv32imac", "ch32v003", "pico", "stm32vldiscovery", "
 IMAGE = np.arange(-16, 16, dtype=np.int8)
 
 
-@contextmanager
-def booted(build: Build, name: str) -> Iterator[tuple[Console, Emulation, FirmwareResult]]:
-    board, result = build(name)
-    with Emulation(board.emulator, result.runs, 60.0) as emulation:
-        emulation.resume()
-        console = Console(emulation)
-        console.wait_ready()
-        yield console, emulation, result
-
-
 @pytest.mark.parametrize("name", BOARDS)
 def test_infers_within_its_stack_bound(firmware: Build, name: str) -> None:
-    with booted(firmware, name) as (console, emulation, result):
+    board, result = firmware(name)
+    with booted(board, result.runs) as (console, emulation):
         assert console.name() == name
         assert console.model() == "fake"
         console.load(IMAGE.tobytes())
@@ -50,7 +40,8 @@ def test_infers_within_its_stack_bound(firmware: Build, name: str) -> None:
 
 @pytest.mark.parametrize("name", ("qemu_m3", "qemu_rv32ec"))
 def test_every_command_answers(firmware: Build, name: str) -> None:
-    with booted(firmware, name) as (console, _, _):
+    board, result = firmware(name)
+    with booted(board, result.runs) as (console, _):
         assert console.command("") == []
         assert "results" in console.command("help")[0]
         first, second = (int(console.command("timestamp")[0].removeprefix("m-lap-us-")) for _ in range(2))
@@ -75,14 +66,16 @@ def test_every_command_answers(firmware: Build, name: str) -> None:
     ("nonsense", "namex", "db", "db load", "db load 31", "db 00", "db 0", "db 0g", "infer 0", "infer -1", "infer 1 x")
 )  # fmt: skip
 def test_refuses(firmware: Build, command: str) -> None:
-    with booted(firmware, "qemu_m3") as (console, _, _):
+    board, result = firmware("qemu_m3")
+    with booted(board, result.runs) as (console, _):
         with pytest.raises(DeviceError, match=r"e-\["):
             console.command(command)
         assert console.name() == "qemu_m3"
 
 
 def test_cuts_long_lines(firmware: Build) -> None:
-    with booted(firmware, "qemu_m3") as (console, _, _):
+    board, result = firmware("qemu_m3")
+    with booted(board, result.runs) as (console, _):
         with pytest.raises(DeviceError, match="Unknown command: " + "x" * 80 + "]"):
             console.command("x" * 300)
         assert console.self_test().failure is None
