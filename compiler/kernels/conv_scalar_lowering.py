@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from compiler.kernels.conv_ring_scalar import ConvScalar
+from compiler.kernels.conv_rows_scalar import Copy
 from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Argument, Constant, KernelCall, Lowered, Place, Role
 from compiler.kernels.packing import Int64Array, accumulator_bounds
 from compiler.kernels.problems import Conv2D, FullyConnected, Requantization, Window
@@ -117,8 +118,7 @@ def _lower(core: ScalarCore, blocking: Blocking, product: _Product) -> Lowered:
         channels=shape.channels,
         pixels=shape.pixels,
         unroll=unroll,
-        ring=ring,
-        words=ring and w.input_width * w.input_channels % 4 == 0,
+        copy=Copy.NONE if not ring else Copy.BYTES if w.input_width * w.input_channels % 4 else Copy.WORDS,
         single=segments == 1,
         gather=choice.gather,
         sums=sum_factor != 0,
@@ -153,7 +153,7 @@ def _geometry(
     w: Window, segments: int, shape: BlockShape, kernel: ConvScalar, before_ring: int, zero_point: int
 ) -> dict[str, Argument]:
     channels = w.input_channels
-    lead = -w.pad_left * channels % 4 if kernel.words else 0
+    lead = -w.pad_left * channels % 4 if kernel.copy is Copy.WORDS else 0
     span = (w.kernel_height - 1) * w.dilation_height + 1
     input_row = w.input_width * channels
     ring_row = -(-(lead + (w.pad_left + w.input_width + w.pad_right) * channels) // 4) * 4
@@ -177,15 +177,15 @@ def _geometry(
         "segment_rows": w.kernel_height,
         "segment_columns": segments // w.kernel_height,
         "segment_step": w.dilation_width * channels,
-        "row_step": w.dilation_height * (ring_row if kernel.ring else input_row),
+        "row_step": w.dilation_height * (ring_row if kernel.copy is not Copy.NONE else input_row),
         "input_step": w.stride_height * input_row,
-        "ring": Place(Role.SCRATCH, offset=before_ring) if kernel.ring else 0,
+        "ring": Place(Role.SCRATCH, offset=before_ring) if kernel.copy is not Copy.NONE else 0,
         "ring_row": ring_row,
         "ring_bytes": span * ring_row,
         "ring_lead": lead,
         "ring_interior": lead + w.pad_left * channels,
         "input_row": input_row,
-        "input_units": input_row // 4 if kernel.words else input_row,
+        "input_units": input_row // 4 if kernel.copy is Copy.WORDS else input_row,
         "input_height": w.input_height,
         "pad_top": w.pad_top,
         "row_stride": w.stride_height,
