@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -134,15 +134,21 @@ class Console:
         used, _, size = self._field(self.command("stack"), "m-stack").partition(",")
         return int(used), int(size)
 
-    def run(self, rows: Iterable[bytes]) -> Iterator[bytes]:
-        """For each row of input bytes, in order: load, infer once, and yield the output bytes."""
+    def run(self, rows: Iterable[bytes], load: Callable[[bytes], None] | None = None) -> Iterator[bytes]:
+        """For each row of input bytes, in order: load, infer once, and yield the output bytes.
+
+        `load` puts a row where the firmware reads it by another way than the console (see qemu.inputs).
+        """
         for row in rows:
-            for text in self._load_commands(row):
-                yield from self._pass(text, self.timeouts.line_s)
+            if load is None:
+                for text in self._load_commands(row):
+                    yield from self._pass(text, self.timeouts.line_s)
+            else:
+                yield from self._take_all()
+                load(row)
             yield from self._pass("infer 1 0", self.timeouts.infer_s)
             yield from self._pass("out", self.timeouts.line_s)
-        while self._waiting:
-            yield from self._take()
+        yield from self._take_all()
 
     @staticmethod
     def _load_commands(data: bytes) -> Iterator[str]:
@@ -154,6 +160,10 @@ class Console:
         while len(self._waiting) >= self._window:
             yield from self._take()
         self._send(text, timeout_s)
+
+    def _take_all(self) -> Iterator[bytes]:
+        while self._waiting:
+            yield from self._take()
 
     def _take(self) -> Iterator[bytes]:
         text = self._waiting[0][0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of GDB's remote serial protocol as it takes to write memory before the first instruction.
+"""As much of GDB's remote serial protocol as it takes to write the memory of a stopped guest.
 
 Source: GDB manual, appendix E. QEMU's monitor reads memory but cannot write it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 
-CHUNK = 1024
+CHUNK = 1900
 """Bytes a packet: QEMU's stub takes 4,096 characters, two a byte."""
 
 
@@ -32,16 +32,13 @@ class Debugger:
             if answer != "OK":
                 raise DebuggerError(f"cannot write {len(part)} bytes at {address + start:#x}: {answer or 'refused'}")
 
-    def detach(self) -> None:
-        """Let go; the guest runs on from here."""
-        answer = self._command("D")
-        if answer != "OK":
-            raise DebuggerError(f"cannot detach: {answer or 'refused'}")
-
     def _command(self, text: str) -> str:
         body = text.encode()
         self._stream.sendall(b"$" + body + b"#" + b"%02x" % (sum(body) & 0xFF))
-        return self._packet()
+        # Notes that the guest stopped come in between, unasked.
+        while (answer := self._packet()).startswith(("T", "S")):
+            pass
+        return answer
 
     def _packet(self) -> str:
         while self._byte() != b"$":

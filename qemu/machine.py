@@ -16,7 +16,7 @@ from typing import IO
 
 from boards.board import Emulator
 from qemu.command import Channels, Options, emulator_command
-from qemu.debugger import Debugger
+from qemu.debugger import Debugger, DebuggerError
 from qemu.monitor import Monitor, MonitorError
 
 FIRST_PAUSE_S = 0.002
@@ -88,19 +88,32 @@ class Emulation:
     ) -> None:
         self.close()
 
-    def write_memory(self, address: int, data: bytes) -> None:
-        """Write guest memory before the first instruction."""
-        self._debugger.write_memory(address, data)
-
     def resume(self) -> None:
-        """Let the guest run."""
-        self._monitor.execute("cont")
+        """Let the guest run (on)."""
+        self._execute("cont")
+
+    def stop(self) -> None:
+        """Halt the guest between two instructions."""
+        self._execute("stop")
+
+    def write_memory(self, address: int, data: bytes) -> None:
+        """Write the memory of a guest that is stopped or has not started."""
+        try:
+            self._debugger.write_memory(address, data)
+        except DebuggerError as error:
+            raise EmulatorError(f"{self.elf} under QEMU's {self.emulator.machine}: {error}") from error
 
     def read_memory(self, address: int, size: int) -> bytes:
-        """Stop the guest for good and read `size` bytes at `address`."""
+        """Stop the guest and read `size` bytes at `address`."""
+        self.stop()
         try:
-            self._monitor.execute("stop")
             return self._monitor.read_memory(address, size)
+        except MonitorError as error:
+            raise self._failure() from error
+
+    def _execute(self, command: str) -> None:
+        try:
+            self._monitor.execute(command)
         except MonitorError as error:
             raise self._failure() from error
 
@@ -140,10 +153,7 @@ class Emulation:
         stream = self._sockets[0]
         readable, writable, _ = select.select([stream], [stream] if sending else [], [], timeout_s)
         if not readable and not writable:
-            try:
-                self._monitor.execute("query-status")
-            except MonitorError as error:
-                raise self._failure() from error
+            self._execute("query-status")
         return bool(readable), bool(writable)
 
     def _receive(self) -> bytes:
