@@ -12,13 +12,19 @@ from pathlib import PurePath
 from compiler.arena import ArenaPlan, plan_arena
 from compiler.artifact import ArenaTensor, CompiledModel, DispatchInfo, Port, TestVector
 from compiler.codegen.objects import Accessor, ArenaAddress, BoundCall, Program, constants_of, generate_objects
+from compiler.frontends.tflite import read_tflite
 from compiler.graph import Graph, Tensor
 from compiler.isa import load_isa
 from compiler.kernels.kernel import Argument, Constant, KernelCall, Place, Role
+from compiler.passes import run_passes
+from compiler.reference import outputs_of
 from compiler.schedule import Dispatch, Schedule, build_schedule
+from compiler.selftest import generate_inputs
+from compiler.support import check_supported
 from compiler.target import Target
 
 Progress = Callable[[str], None]
+SELF_TEST_SEEDS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,29 @@ class Model:
         """The start of all C names: the stem as a C identifier."""
         identifier = re.sub(r"\W", "_", self.stem, flags=re.ASCII).lower()
         return identifier if identifier[:1].isalpha() else f"model_{identifier}"
+
+
+def compile_model(model: Model, target: Target, progress: Progress = lambda _: None) -> CompiledModel:
+    """Compiles a model for a target; `progress` is told each stage's name.
+
+    Raises UserError (UnsupportedModel with all reasons) where the model cannot be compiled.
+    """
+    progress("read")
+    source = read_tflite(model.data, model.name)
+    progress("passes")
+    graph = run_passes(source)
+    check_supported(graph, model.name)
+    progress("reference")
+    return compile_graph(graph, model, target, _self_tests(graph), progress)
+
+
+def _self_tests(graph: Graph) -> tuple[TestVector, ...]:
+    """Outputs that the NumPy reference computes for inputs which the firmware can draw for itself."""
+    tensors = [graph.tensor(i) for i in graph.inputs]
+    return tuple(
+        TestVector(seed, tuple(output.tobytes() for output in outputs_of(graph, generate_inputs(tensors, seed))))
+        for seed in SELF_TEST_SEEDS
+    )
 
 
 def compile_graph(

@@ -2,7 +2,7 @@
 """Errors that a user can act on.
 
 One message says what is wrong, where, what was got, what is allowed and what to do next.
-`SConstruct` maps `UserError` to exit code 2; anything else that escapes is an internal fault (exit code 1).
+`UserError` becomes exit code 2; anything else that escapes is an internal fault (exit code 1).
 """
 
 from __future__ import annotations
@@ -38,3 +38,7 @@ class UnsupportedModel(UserError):
             where=model,
             hint="`scons ops` lists the supported operators with their constraints",
         )
+
+
+class CheckFailed(Exception):
+    """Compiled code does not do what it must: this product's fault, exit code 1."""

@@ -4,15 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from math import prod
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.artifact import Port
 from compiler.graph import DType
 
 FLOAT_TOLERANCE = 1e-5
+
+
+class HasForm(Protocol):
+    """An input as a tensor or as a port."""
+
+    @property
+    def dtype(self) -> DType: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
 
 def xorshift32(seed: int) -> Iterator[int]:
@@ -28,7 +38,7 @@ def xorshift32(seed: int) -> Iterator[int]:
         yield state
 
 
-def generate_inputs(ports: Sequence[Port], seed: int) -> list[NDArray[Any]]:
+def generate_inputs(ports: Sequence[HasForm], seed: int) -> list[NDArray[Any]]:
     """One array an input, of the port's shape and dtype; the generator runs on from port to port.
 
     An element takes the low bits of the next state: 8 for int8 and uint8, 16 for int16 and uint16, 8 as int8 / 64
@@ -38,7 +48,7 @@ def generate_inputs(ports: Sequence[Port], seed: int) -> list[NDArray[Any]]:
     states = xorshift32(seed)
     inputs: list[NDArray[Any]] = []
     for port in ports:
-        count = port.bytes // port.dtype.bytes
+        count = prod(port.shape)
         drawn = np.fromiter((next(states) for _ in range(count)), dtype=np.uint32, count=count)
         inputs.append(_elements(drawn, port.dtype).reshape(port.shape))
     return inputs

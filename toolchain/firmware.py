@@ -15,22 +15,11 @@ from toolchain.files import write_bytes, write_text
 from toolchain.gcc import CompileError, Compiler, compiler_for
 from toolchain.images import write_images
 from toolchain.link import Image, Inputs, link_image
+from toolchain.options import FirmwareOptions
 from toolchain.report import report_of, write_report
 from toolchain.site import board_site, twin_site
 from toolchain.sizes import Sizes, sizes_of
 from toolchain.stack import StackBound
-
-
-@dataclass(frozen=True)
-class FirmwareOptions:
-    """The user's choices. `console`: uart or none; `app`: a directory with the user's own C sources, in place of the
-    console; `alternatives`: the boards that an error may recommend."""
-
-    console: str = "uart"
-    app: Path | None = None
-    optimize: str = "balanced"
-    numerics: str = "tflm"
-    alternatives: tuple[Board, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,7 +57,7 @@ def build_firmware(board: Board, model: CompiledModel, out: Path, options: Firmw
         twin = link_image(compiler, twin_site(board), inputs, options.alternatives)
         check_image(twin, model)
     sizes = sizes_of(image)
-    report = report_of(board, model, sizes, image.stack, options.optimize, options.numerics, compiler.version())
+    report = report_of(board, model, sizes, image.stack, options, compiler.version())
     write_report(out / "report.json", report)
     return FirmwareResult(
         elf=out / "firmware.elf",

@@ -11,8 +11,9 @@ from typing import Any
 import llvmlite.binding
 
 from boards.board import Board
-from compiler.artifact import CompiledModel, DispatchInfo
+from compiler.artifact import CompiledModel, DispatchInfo, Port
 from toolchain.files import write_text
+from toolchain.options import FirmwareOptions
 from toolchain.sizes import Sizes
 from toolchain.stack import StackBound
 
@@ -20,16 +21,19 @@ SCHEMA = 1
 
 
 def report_of(
-    board: Board, model: CompiledModel, sizes: Sizes, stack: StackBound, optimize: str, numerics: str, gcc: str
+    board: Board, model: CompiledModel, sizes: Sizes, stack: StackBound, options: FirmwareOptions, gcc: str
 ) -> dict[str, Any]:
     """The report of a build; what only a run can measure is null. Sizes in bytes."""
     llvm = ".".join(map(str, llvmlite.binding.llvm_version_info))
     return {
         "schema": SCHEMA,
         "board": board.name,
-        "model": {"name": model.name, "sha256": model.sha256},
-        "numerics": numerics,
-        "optimize": optimize,
+        "console": options.console,
+        "model": {"name": model.name, "prefix": model.prefix, "sha256": model.sha256},
+        "inputs": [_port(port) for port in model.inputs],
+        "outputs": [_port(port) for port in model.outputs],
+        "numerics": options.numerics,
+        "optimize": options.optimize,
         "flash": asdict(sizes.flash),
         "ram": asdict(sizes.ram),
         "arena": {
@@ -50,15 +54,13 @@ def report_of(
     }
 
 
+def _port(port: Port) -> dict[str, Any]:
+    return {**asdict(port), "dtype": port.dtype.value}
+
+
 def _dispatch(dispatch: DispatchInfo) -> dict[str, Any]:
     return {
-        "index": dispatch.index,
-        "op": dispatch.op,
-        "name": dispatch.name,
-        "kernel": dispatch.kernel,
-        "macs": dispatch.macs,
-        "constants_bytes": dispatch.constants_bytes,
-        "scratch_bytes": dispatch.scratch_bytes,
+        **asdict(dispatch),
         "instructions": None,
         "cycles_estimate": None,
     }

@@ -68,9 +68,7 @@ def find_model(name: str, directory: Path) -> Path:
     """The model file: a path as given, or a name in models/, with or without .tflite. UserError where there is none."""
     shipped = sorted(path.name for path in (ROOT / "models").glob("*.tflite"))
     if not name:
-        raise UserError(
-            "no model is given", allowed="model=FILE.tflite", hint=f"models/ has {', '.join(shipped)}"
-        )
+        raise UserError("no model is given", allowed="model=FILE.tflite", hint=f"models/ has {', '.join(shipped)}")
     for candidate in (directory / name, ROOT / name, ROOT / "models" / name, ROOT / "models" / f"{name}.tflite"):
         if candidate.is_file():
             return candidate

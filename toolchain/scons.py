@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from SCons.Errors import BuildError
-from SCons.Script import AlwaysBuild, Default, Environment, GetLaunchDir, GetOption, Help
+from SCons.Script import Action, AlwaysBuild, Default, Environment, GetLaunchDir, GetOption, Help
 
-from compiler.errors import UserError
+from compiler.errors import CheckFailed, UserError
 from toolchain.request import ROOT, Request, unknown
 
 _SOURCES = ("boards/**/*.*", "compiler/**/*.py", "firmware_templates/**/*.*", "toolchain/**/*.py")
@@ -101,12 +101,12 @@ class Project:
 
 
 def _action(name: str, request: Request | None) -> Any:
-    def act(target: Any, source: Any, env: Any) -> None:
-        from toolchain.commands import COMMANDS
+    """What a target runs; its modules are loaded only then."""
 
-        _guarded(name, lambda: COMMANDS[name](request))
+    def act(target: Any, source: Any, env: Any) -> None:  # SCons passes these by name
+        from toolchain.commands import COMMANDS, MODEL_COMMANDS
 
-    from SCons.Script import Action
+        _guarded(name, COMMANDS[name] if request is None else lambda: MODEL_COMMANDS[name](request))
 
     return Action(act, cmdstr=None)
 
@@ -117,13 +117,21 @@ def _guarded(name: str, command: Callable[[], None]) -> None:
         command()
     except UserError as error:
         raise BuildError(errstr=str(error), status=2, exitstatus=2) from error
+    except CheckFailed as failure:
+        _leave(str(failure))
     except Exception:
         log = ROOT / "build" / "internal-error.log"
         log.parent.mkdir(exist_ok=True)
         log.write_text(traceback.format_exc())
-        print(f"kiln: internal fault in '{name}'; please report it with {log.relative_to(ROOT)}", file=sys.stderr)
-        sys.stdout.flush()
-        os._exit(1)
+        _leave(f"internal fault in '{name}'; please report it with {log.relative_to(ROOT)}")
+
+
+def _leave(message: str) -> NoReturn:
+    """Ends the process with exit code 1; SCons itself knows no code but 2."""
+    print(f"kiln: {message}", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _stop(error: UserError) -> NoReturn:

@@ -12,7 +12,8 @@ import pytest
 from boards.board import Board
 from boards.loader import load_board
 from tests.firmware.fake import fake_model
-from toolchain.firmware import FirmwareOptions, FirmwareResult, build_firmware
+from toolchain.firmware import FirmwareResult, build_firmware
+from toolchain.options import FirmwareOptions
 
 
 @pytest.fixture(scope="session")

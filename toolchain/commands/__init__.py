@@ -1,11 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands behind the targets: each takes the request (None where it needs none) and prints its result."""
+"""The commands behind the targets; each prints its result. Those of a model take the request."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from toolchain.commands.firmware import firmware
+from toolchain.commands.infer import infer
 from toolchain.commands.listing import list_boards, list_operators
+from toolchain.commands.profile import profile
+from toolchain.commands.run import run
+from toolchain.commands.show import schedule, size
 from toolchain.request import Request
 
-COMMANDS: dict[str, Callable[[Request | None], None]] = {"boards": list_boards, "ops": list_operators}
+MODEL_COMMANDS: dict[str, Callable[[Request], None]] = {
+    "firmware": firmware,
+    "run": run,
+    "infer": infer,
+    "profile": profile,
+    "schedule": schedule,
+    "size": size,
+}
+COMMANDS: dict[str, Callable[[], None]] = {"boards": list_boards, "ops": list_operators}

@@ -7,13 +7,11 @@ from boards.board import MemoryKind
 from boards.loader import board_names, load_board
 from compiler.ops import operators
 from compiler.ops.definition import rule
-from toolchain.request import Request
 from toolchain.terminal import Terminal
 
 
-def list_boards(request: Request | None) -> None:
+def list_boards() -> None:
     """Every board: name and aliases, core, memory, how it runs in the emulator."""
-    del request
     rows = []
     for name in board_names():
         board = load_board(name)
@@ -31,9 +29,8 @@ def list_boards(request: Request | None) -> None:
     Terminal().table(("board", "core", "flash", "RAM", "emulator", "description"), rows, right=(2, 3))
 
 
-def list_operators(request: Request | None) -> None:
+def list_operators() -> None:
     """Every operator with the rules that a model must keep."""
-    del request
     terminal = Terminal()
     for name, definition in operators().items():
         terminal.line(name, "bold")

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real models with their golden files, and the rule by which outputs are compared.
+
+Integer outputs are TFLite Micro's, bit for bit (`tflm_out0` is in the file where it differs from LiteRT's `out0`).
+The tensor before a final SOFTMAX (`pre0`) is LiteRT's: it is compared in the rows in which both runtimes agree on the
+output; in the others LiteRT's own rescaling shows (FULLY_CONNECTED in double). Float outputs may differ by 1e-4 of
+the output's range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from compiler.compile import Model
+from compiler.frontends.tflite import read_tflite
+from compiler.graph import Graph
+from compiler.ops.definition import Array
+from compiler.passes import run_passes
+from tests.support import ROOT, shared_dir
+
+FLOAT_TOLERANCE = 1e-4
+SHIPPED = (
+    "mnist_int8",
+    "mnist_nano_int8",
+    "mnist_mlp_int8",
+    "mnist_int16x8",
+    "mnist_float",
+    "mnist_mlp_float",
+    "mnist_nano_float",
+)
+INTEGER = (
+    "mlperf_ic_resnet_int8",
+    "mlperf_vww_mobilenet_int8",
+    "mlperf_kws_dscnn_int8",
+    "mlperf_ad_autoencoder_int8",
+    "mlperf_streaming_wakeword_int8",
+    "tflm_hello_world_int8",
+    "tflm_micro_speech_int8",
+    "tflm_person_detect_int8",
+)
+FLOAT = ("tflm_hello_world_float", "mlperf_kws_dscnn_float", "mlperf_ic_resnet_float")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model with rows of inputs and the outputs they must give. `graph` has the tensor of `pre` as an output too."""
+
+    model: Model
+    graph: Graph
+    rows: list[list[Array]]
+    outputs: list[list[Array]]
+    pre: Array | None
+    pre_rows: tuple[int, ...]
+
+    @property
+    def is_float(self) -> bool:
+        return self.outputs[0][0].dtype.kind == "f"
+
+    def check(self, row: int, found: list[Array]) -> None:
+        """Asserts that a row's outputs (then the tensor before SOFTMAX) are the golden ones."""
+        for number, want in enumerate(self.outputs[row]):
+            self._equal(found[number], want, f"{self.model.stem}, row {row}, output {number}")
+        if self.pre is not None and row in self.pre_rows:
+            self._equal(found[len(self.outputs[row])], self.pre[row], f"{self.model.stem}, row {row}, before SOFTMAX")
+
+    def _equal(self, got: Array, want: Array, where: str) -> None:
+        want = want.reshape(got.shape)
+        if got.dtype.kind == "f":
+            bound = FLOAT_TOLERANCE * max(float(np.ptp(want)), 1e-3)
+            assert np.abs(got - want).max() <= bound, f"{where}: off by {np.abs(got - want).max()}, allowed {bound}"
+        else:
+            assert np.array_equal(got, want), f"{where}: {np.count_nonzero(got != want)} of {want.size} elements differ"
+
+
+def load(name: str) -> Case:
+    """The model called `name`, from models/ or the reference models; skips the test where the latter are absent."""
+    if name in SHIPPED:
+        path, golden_path = ROOT / "models" / f"{name}.tflite", ROOT / "models" / f"{name}.npz"
+    else:
+        zoo = shared_dir("zoo")
+        path, golden_path = zoo / "models" / f"{name}.tflite", zoo / "golden" / f"{name}.npz"
+    return read_case(path, golden_path)
+
+
+def read_case(path: Path, golden_path: Path) -> Case:
+    model = Model(path.name, path.read_bytes())
+    golden = np.load(golden_path)
+    graph = run_passes(read_tflite(model.data, model.name))
+    rows = [
+        [golden[f"in{i}"][r].reshape(graph.tensor(t).shape) for i, t in enumerate(graph.inputs)]
+        for r in range(len(golden["in0"]))
+    ]
+    numbers = range(len(graph.outputs))
+    outputs = [
+        [golden[f"tflm_out{o}" if f"tflm_out{o}" in golden else f"out{o}"][r] for o in numbers]
+        for r in range(len(rows))
+    ]
+    pre = golden.get("pre0")
+    agreed = tuple(
+        r for r in range(len(rows)) if all(np.array_equal(golden[f"out{o}"][r], outputs[r][o]) for o in numbers)
+    )
+    if pre is not None:
+        tensor = int(golden["pre0_tensor"])
+        names = (*graph.output_names, graph.tensor(tensor).name)
+        graph = replace(graph, outputs=(*graph.outputs, tensor), output_names=names)
+    return Case(model, graph, rows, outputs, pre, agreed)

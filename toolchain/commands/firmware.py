@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`firmware`: the model file to checked images in build/<board>/<model>/, and the size table."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from boards.loader import board_names, load_board
+from compiler.compile import Model, compile_model
+from toolchain.firmware import build_firmware
+from toolchain.options import FirmwareOptions
+from toolchain.report import read_report
+from toolchain.request import Request
+from toolchain.target import target_of
+from toolchain.terminal import Terminal
+
+STAGES = {
+    "read": "the model file",
+    "passes": "fold shapes and constants, fuse padding and activations",
+    "reference": "self-test vectors, with NumPy",
+    "schedule": "choose a kernel for each operator",
+    "arena": "place every buffer",
+    "code": "LLVM, one object a kernel",
+}
+
+
+def firmware(request: Request) -> None:
+    """Builds aside and moves the result into place when it is whole, so that a failure leaves nothing half-written."""
+    terminal = Terminal(request.quiet)
+    terminal.stage("model", f"{request.model.name} for {request.board.name}, {request.board.core.name}")
+    model = Model(request.model.name, request.model.read_bytes())
+    compiled = compile_model(
+        model, target_of(request.board.core), lambda stage: terminal.stage(stage, STAGES.get(stage, ""))
+    )
+    terminal.stage("link", "start-up, console and linker script; the stack from the call graph; checks on the image")
+    alternatives = tuple(load_board(name) for name in board_names())
+    part = request.folder.with_name(f".{request.folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        build_firmware(request.board, compiled, part, FirmwareOptions(request.console, alternatives=alternatives))
+        _move(part, request.folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    terminal.sizes(read_report(request.folder / "report.json"))
+
+
+def _move(part: Path, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    part.rename(folder)

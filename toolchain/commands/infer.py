@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`infer`: rows of inputs through the firmware in the emulator; writes the outputs."""
+
+from __future__ import annotations
+
+from compiler.errors import UserError
+from toolchain.comparison import compare
+from toolchain.emulation import Built, powered
+from toolchain.request import Request
+from toolchain.rows import read_samples, split_outputs, write_outputs
+from toolchain.terminal import Terminal
+
+SECONDS = 7200.0
+
+
+def infer(request: Request) -> None:
+    """Runs every row of `input`; writes `output` where given, and compares where the input file has outputs too."""
+    terminal, built = Terminal(request.quiet), Built.of(request)
+    if request.input is None:
+        raise UserError(
+            "no inputs are given", allowed="input=FILE.npz with in0, in1, ... (a row an inference), or FILE.npy"
+        )
+    samples = read_samples(request.input, built.inputs, built.outputs)
+    terminal.stage("infer", f"{len(samples)} rows of {request.input.name} on {request.board.name} in the emulator")
+    with powered(built, SECONDS) as board:
+        outputs = split_outputs(list(board.console.run(samples.rows())), built.outputs)
+    if request.output is not None:
+        write_outputs(request.output, outputs)
+        terminal.stage("write", str(request.output))
+    else:
+        for number, row in enumerate(outputs[0].reshape(len(samples), -1)):
+            terminal.line(f"{number}: {' '.join(f'{value:g}' for value in row[:16])}{' ...' if row.size > 16 else ''}")
+    if samples.outputs:
+        terminal.line(f"against the outputs in {request.input.name}: {compare(outputs, samples.outputs)}")

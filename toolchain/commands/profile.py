@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`profile`: exact instruction counts of each dispatch, under the emulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from qemu.profile import Profile
+from qemu.profile import profile as count_instructions
+from toolchain.emulation import Built
+from toolchain.report import write_report
+from toolchain.request import Request
+from toolchain.rows import TensorForm, read_samples
+from toolchain.terminal import Terminal
+
+ROWS = 2
+SECONDS = 1800.0
+
+
+def profile(request: Request) -> None:
+    """Prints and records (in report.json) the instructions of each dispatch, for the rows of `input` or random ones."""
+    terminal, built = Terminal(request.quiet), Built.of(request)
+    rows = _rows(request.input, built)
+    dispatches = built.report["dispatches"]
+    terminal.stage(
+        "profile", f"{len(rows)} inferences on {request.board.core.name} under {request.board.emulator.machine}"
+    )
+    counted = count_instructions(request.board, built.elf, built.prefix, len(dispatches), rows, SECONDS)
+    if counted.exact:
+        for dispatch, instructions in zip(dispatches, counted.inferences[0].dispatches, strict=True):
+            dispatch["instructions"] = instructions
+    built.report["instructions"] = counted.total
+    write_report(built.folder / "report.json", built.report)
+    _print(terminal, built, counted)
+
+
+def _print(terminal: Terminal, built: Built, counted: Profile) -> None:
+    rows = []
+    for d in built.report["dispatches"] if counted.exact else ():
+        each = f"{d['instructions'] / d['macs']:.2f}" if d["macs"] else ""
+        share = f"{100 * d['instructions'] / max(counted.total, 1):.1f} %"
+        rows.append((d["index"], d["op"], d["name"], d["kernel"], d["macs"], d["instructions"], share, each))
+    headers = ("#", "operator", "output", "kernel", "MACs", "instructions", "share", "a MAC")
+    terminal.table(headers, rows, right=(0, 4, 5, 6, 7))
+    macs = sum(d["macs"] for d in built.report["dispatches"])
+    rate = f", {counted.total / macs:.3f} a MAC" if macs else ""
+    spread = f"; between inputs they differ by up to {counted.spread:,}" if counted.spread else ""
+    terminal.line(f"{counted.total:,} instructions an inference{rate} ({counted.note}{spread})", "bold")
+
+
+def _rows(path: Path | None, built: Built) -> list[bytes]:
+    if path is not None:
+        return list(read_samples(path, built.inputs, built.outputs).rows())
+    random = np.random.default_rng(0)
+    return [b"".join(_random(random, form) for form in built.inputs) for _ in range(ROWS)]
+
+
+def _random(random: np.random.Generator, form: TensorForm) -> bytes:
+    """Values over the whole range of integers, and from -1 to 1 for floats."""
+    if form.dtype.kind == "f":
+        return random.uniform(-1, 1, form.shape).astype(form.dtype).tobytes()
+    return random.integers(0, 256, form.bytes, np.uint8).tobytes()

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`run`: boots the firmware in the emulator, runs its self-test, then the samples that lie beside the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from compiler.errors import CheckFailed
+from toolchain.comparison import Difference, compare
+from toolchain.emulation import Built, powered
+from toolchain.request import Request
+from toolchain.rows import Samples, read_samples, split_outputs
+from toolchain.terminal import Terminal
+
+SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was seen: self-test vectors that agreed, samples compared, stack bytes used."""
+
+    vectors: int
+    difference: Difference | None
+    right: int | None
+    stack_used: int
+
+
+def run(request: Request) -> None:
+    """Prints PASS or FAIL. Raises CheckFailed where the firmware computes other bytes than the reference."""
+    terminal, built = Terminal(request.quiet), Built.of(request)
+    samples = _samples(request.model, built)
+    terminal.stage("boot", f"{built.elf.name} on {request.board.emulator.machine}")
+    with powered(built, SECONDS) as board:
+        test = board.console.self_test()
+        if test.failure is not None:
+            terminal.verdict(False, f"self-test: {test.failure}")
+            raise CheckFailed(f"the self-test fails: {test.failure}")
+        terminal.stage("self-test", f"{test.vectors} vectors give the reference's bytes")
+        difference, right = None, None
+        if samples is not None:
+            found = split_outputs(list(board.console.run(samples.rows())), built.outputs)
+            difference = compare(found, samples.outputs)
+            terminal.stage("samples", str(difference))
+            if samples.labels is not None:
+                classes = found[0].reshape(len(samples), -1).argmax(axis=1)
+                right = int(np.count_nonzero(classes == samples.labels))
+                terminal.stage("", "device says  " + " ".join(map(str, classes[:20])))
+                terminal.stage("", "labels say   " + " ".join(map(str, samples.labels[:20])))
+        used = board.stack_used()
+    _conclude(terminal, built, Outcome(test.vectors, difference, right, used), samples)
+
+
+def _conclude(terminal: Terminal, built: Built, outcome: Outcome, samples: Samples | None) -> None:
+    bound = built.report["stack"]["bound"]
+    terminal.stage("stack", f"{outcome.stack_used:,} bytes used of a proven bound of {bound:,}")
+    if outcome.stack_used > bound:
+        terminal.verdict(False, "the stack went beyond its proven bound")
+        raise CheckFailed(f"{outcome.stack_used} bytes of stack were used where {bound} were proven enough")
+    if outcome.difference is not None and not outcome.difference.passed:
+        terminal.verdict(False, f"samples: {outcome.difference}")
+        raise CheckFailed(f"the samples' outputs differ: {outcome.difference}")
+    told = [f"self-test of {outcome.vectors} vectors"]
+    if samples is not None:
+        told.append(
+            f"{len(samples)} samples bit-exact"
+            if outcome.difference and outcome.difference.exact
+            else f"{len(samples)} samples within tolerance"
+        )
+    if outcome.right is not None and samples is not None:
+        told.append(f"{outcome.right} of {len(samples)} classified as labelled")
+    terminal.verdict(True, ", ".join(told))
+
+
+def _samples(model: Path, built: Built) -> Samples | None:
+    """Rows with their expected outputs from <model>.samples.npz beside the model file; None where there are none."""
+    path = model.with_suffix(".samples.npz")
+    if not path.is_file():
+        return None
+    samples = read_samples(path, built.inputs, built.outputs)
+    return samples if samples.outputs else None

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built firmware under the emulator, as the commands use it: its report, its console, its stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from boards.board import Board
+from compiler.errors import CheckFailed, UserError
+from qemu.console import Console, ConsoleError, Timeouts
+from qemu.machine import Emulation, EmulatorError
+from qemu.profile import WINDOW
+from qemu.stack import StackRegion
+from toolchain.report import read_report
+from toolchain.request import Request
+from toolchain.rows import TensorForm
+
+INFER_SECONDS = 300.0
+"""An inference under the emulator may take this long: float networks on cores without a float unit do."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A finished build: its folder and report.json."""
+
+    board: Board
+    folder: Path
+    report: dict[str, Any]
+
+    @classmethod
+    def of(cls, request: Request) -> Built:
+        return cls(request.board, request.folder, read_report(request.folder / "report.json"))
+
+    @property
+    def prefix(self) -> str:
+        return str(self.report["model"]["prefix"])
+
+    @property
+    def elf(self) -> Path:
+        """What the emulator runs: the firmware itself where QEMU models the chip, else the twin."""
+        return self.folder / ("firmware.elf" if self.board.emulator.native else "emulator.elf")
+
+    @property
+    def inputs(self) -> tuple[TensorForm, ...]:
+        return _forms(self.report["inputs"])
+
+    @property
+    def outputs(self) -> tuple[TensorForm, ...]:
+        return _forms(self.report["outputs"])
+
+
+@dataclass(frozen=True)
+class Powered:
+    """A board that has booted under the emulator."""
+
+    console: Console
+    emulation: Emulation
+    stack: StackRegion
+
+    def stack_used(self) -> int:
+        """Bytes of stack that were ever written to; stops the guest for good."""
+        return self.stack.high_water(self.emulation)
+
+
+@contextmanager
+def powered(built: Built, seconds: float) -> Iterator[Powered]:
+    """Boots the firmware with a painted stack; kills the emulator at the end, or after `seconds`.
+
+    Raises CheckFailed where the firmware or the dialogue fails.
+    """
+    if built.report["console"] == "none":
+        raise UserError(
+            "this firmware has no console to talk to",
+            allowed="console=uart",
+            hint="build with console=uart to run it here",
+        )
+    stack = StackRegion.of(built.elf)
+    try:
+        with Emulation(built.board.emulator, built.elf, seconds) as emulation:
+            stack.paint(emulation)
+            emulation.resume()
+            console = Console(emulation, WINDOW, Timeouts(infer_s=INFER_SECONDS))
+            console.wait_ready()
+            yield Powered(console, emulation, stack)
+    except (ConsoleError, EmulatorError) as error:
+        raise CheckFailed(f"{built.elf.name} on {built.board.name} under the emulator: {error}") from error
+
+
+def _forms(ports: list[dict[str, Any]]) -> tuple[TensorForm, ...]:
+    return tuple(TensorForm(p["name"], np.dtype(p["dtype"]), tuple(p["shape"])) for p in ports)

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's choices for an image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from boards.board import Board
+
+
+@dataclass(frozen=True)
+class FirmwareOptions:
+    """The user's choices. `console`: uart or none; `app`: a directory with the user's own C sources, in place of the
+    console; `alternatives`: the boards that an error may recommend."""
+
+    console: str = "uart"
+    app: Path | None = None
+    optimize: str = "balanced"
+    numerics: str = "tflm"
+    alternatives: tuple[Board, ...] = ()
