@@ -1,2 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes: each takes a valid graph and leaves a valid graph."""
+"""Passes: each takes a valid graph and leaves a valid graph that computes the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from compiler.errors import UserError
+from compiler.graph import Graph
+from compiler.passes.fold_constants import fold_constants
+from compiler.passes.fuse_activations import fuse_activations
+from compiler.passes.fuse_padding import fuse_padding
+from compiler.passes.remove_dead import remove_dead
+from compiler.passes.remove_identities import remove_identities
+from compiler.verifier import faults, verify
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A step from graph to graph."""
+
+    name: str
+    does: str
+    run: Callable[[Graph], Graph]
+
+
+PASSES = (
+    Pass("fold_constants", "computes operators whose inputs are known, shapes included", fold_constants),
+    Pass("remove_identities", "removes operators that pass their input on unchanged", remove_identities),
+    Pass("fuse_padding", "gives convolutions the padding of a PAD before them", fuse_padding),
+    Pass("fuse_activations", "gives operators the clamp of an activation after them", fuse_activations),
+    Pass("remove_dead", "removes operators whose results nobody reads", remove_dead),
+)
+
+
+def run_passes(graph: Graph) -> Graph:
+    """The graph after all passes, verified before the first and after each.
+
+    Raises UserError where the graph of the model file is inconsistent, InvalidGraph where a pass is at fault.
+    """
+    found = list(faults(graph))
+    if found:
+        raise UserError(
+            "this model contradicts itself",
+            where=graph.name,
+            got="; ".join(found),
+            hint="export the model again with an unmodified converter",
+        )
+    for step in PASSES:
+        graph = step.run(graph)
+        verify(graph, step.name)
+    return graph

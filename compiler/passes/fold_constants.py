@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constant folding by the operators' references. The shapes of a graph are known, so SHAPE folds whatever its input:
+chains like SHAPE, STRIDED_SLICE, PACK that compute the shape of a RESHAPE become constants."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from compiler.graph import ABSENT, Graph, Operator
+from compiler.ops import operators
+from compiler.ops.definition import OperatorView
+from compiler.passes.rewrite import with_operators
+from compiler.support import unsupported
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Replaces operators with known results by constants, except outputs of the graph."""
+    for operator in graph.operators:
+        if _is_known(graph, operator) and unsupported(graph, operator) is None:
+            view = OperatorView(graph, operator)
+            operands = [None if i == ABSENT else graph.tensor(i).data for i in operator.inputs]
+            results = operators()[operator.op].reference(view, operands)
+            tensors = (replace(t, data=r) for t, r in zip(graph.results(operator), results, strict=True))
+            graph = with_operators(graph.with_tensors(*tensors), {graph.operators.index(operator): None})
+    return graph
+
+
+def _is_known(graph: Graph, operator: Operator) -> bool:
+    if operator.op not in operators() or not operator.outputs or set(operator.outputs) & set(graph.outputs):
+        return False
+    known = (i == ABSENT or graph.tensor(i).is_constant for i in operator.inputs)
+    return operator.op == "SHAPE" or (bool(operator.inputs) and all(known))
