@@ -326,13 +326,6 @@ class Function:
         self.builder.branch(following)
         self.builder.position_at_end(following)
 
-    def new_block(self) -> None:
-        """Starts a basic block: the instruction scheduler moves nothing across (with `-disable-cgp`, which would join
-        the blocks again)."""
-        following = self.builder.append_basic_block("next")
-        self.builder.branch(following)
-        self.builder.position_at_end(following)
-
     def return_void(self) -> None:
         self.builder.ret_void()
 

@@ -17,8 +17,7 @@ from compiler.kernels import (
 )
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, Window
-from compiler.kernels.products_mve import PIXELS, products_cost
-from compiler.kernels.vector_mve import CHUNK
+from compiler.kernels.products_mve import PIXELS
 from compiler.target import Target
 
 
@@ -29,8 +28,10 @@ class Mve:
     def conv_2d(self, layer: Conv2D) -> Lowered:
         w = layer.window
         pixels = w.output_height * w.output_width
+        if w.is_pointwise and pixels >= PIXELS:
+            return pointwise_mve.lower(layer)
         if w.is_pointwise or _is_whole_image(w):
-            return _matrix(_as_matrix(layer, pixels))
+            return fully_connected_mve.lower(_as_matrix(layer, pixels))
         if conv_ring_mve.fits(layer):
             return conv_ring_mve.lower(layer)
         return patch_mve.lower(layer)
@@ -45,7 +46,9 @@ class Mve:
         return depthwise_mve.lower(layer)
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:
-        return _matrix(layer)
+        if layer.batches >= PIXELS and not layer.filter_zero_point:
+            return pointwise_mve.lower(_as_convolution(layer))
+        return fully_connected_mve.lower(layer)
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         """SMMUL."""
@@ -55,17 +58,6 @@ class Mve:
     def saturate_int8(self, f: Function, value: Value) -> Value:
         """SSAT."""
         return f.intrinsic("llvm.arm.ssat", I32, [value, 8])
-
-
-def _matrix(layer: FullyConnected) -> Lowered:
-    """A matrix product by the family that takes fewer instructions."""
-    outputs, depth = layer.weights.shape
-    if layer.batches < PIXELS or layer.filter_zero_point:
-        return fully_connected_mve.lower(layer)
-    by_pixels = products_cost(-(-depth // CHUNK), layer.batches, outputs, pointwise_mve.GROUPS)
-    if by_pixels <= fully_connected_mve.cost(depth, layer.batches, outputs):
-        return pointwise_mve.lower(_as_convolution(layer))
-    return fully_connected_mve.lower(layer)
 
 
 def _is_whole_image(w: Window) -> bool:

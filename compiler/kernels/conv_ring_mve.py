@@ -30,6 +30,7 @@ from compiler.kernels.products_mve import (
     finish,
     load_record,
     output_range,
+    pixel_words,
     record_words,
 )
 from compiler.kernels.ring_mve import RING_PARAMETERS, RingShape, RowRing, ring_arguments, ring_bytes
@@ -202,7 +203,7 @@ def lower(layer: Conv2D) -> Lowered:
         (
             *ring_arguments(w, layer.input_zero_point),
             w.output_width,
-            w.output_width // PIXELS,
+            pixel_words(w.output_width)[0],
             Constant(weights.tobytes(), CHUNK),
             Constant(channel_records(bias, r, mode).tobytes()),
             OUTPUT,

@@ -27,23 +27,26 @@ class Element(Enum):
     """An element type of activations; the value names it in kernels."""
 
     INT8 = "s8"
+    UINT8 = "u8"
     INT16 = "s16"
     INT32 = "s32"
     FLOAT32 = "f32"
 
     @property
     def bytes(self) -> int:
-        return {"s8": 1, "s16": 2}.get(self.value, 4)
+        return {"s8": 1, "u8": 1, "s16": 2}.get(self.value, 4)
 
     def load(self, f: Function, pointer: Value, offset: Operand = 0) -> Value:
-        """An element as i32 (sign extended) or float."""
+        """An element as i32 (extended by its sign) or float."""
         if self is Element.FLOAT32:
             return f.load(F32, pointer, offset)
         value = f.load({1: I8, 2: I16, 4: I32}[self.bytes], pointer, offset)
-        return value if self is Element.INT32 else f.sext(value)
+        if self is Element.INT32:
+            return value
+        return f.zext(value) if self is Element.UINT8 else f.sext(value)
 
     def store(self, f: Function, value: Value, pointer: Value, offset: Operand = 0) -> None:
-        if self is Element.INT8:
+        if self.bytes == 1:
             f.store_i8(value, pointer, offset)
         elif self is Element.INT16:
             f.store_i16(value, pointer, offset)
@@ -53,6 +56,7 @@ class Element(Enum):
 
 ELEMENTS = {
     DType.INT8: Element.INT8,
+    DType.UINT8: Element.UINT8,
     DType.INT16: Element.INT16,
     DType.INT32: Element.INT32,
     DType.FLOAT32: Element.FLOAT32,

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QUANTIZE: float values to a quantised type, round(x / scale) + zero point, ties away from zero.
+"""QUANTIZE: float values to a quantised type, round(x / scale) + zero point, ties away from zero; or quantised values
+to another scale, zero point or type.
 
-Values beyond the type saturate; NaN, which the reference leaves undefined, counts as infinite.
-Source: TensorFlow Lite, kernels/internal/reference/quantize.h.
+Floats beyond the type saturate; NaN, which the reference leaves undefined, counts as infinite.
+Source: TensorFlow Lite, kernels/internal/reference/quantize.h, requantize.h; TensorFlow Lite Micro,
+kernels/quantize_common.cc.
 """
 
 from __future__ import annotations
@@ -14,16 +16,29 @@ import numpy as np
 from compiler.isa import Isa
 from compiler.kernels import maps
 from compiler.kernels.kernel import Lowered
+from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.constraints import inputs_between, quantized_per_tensor, same_shape
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
+from compiler.ops.rescaling import Rescaling
 
-FLOAT_TARGETS = ("INT8", "UINT8", "INT16")
+TARGETS = ("INT8", "UINT8", "INT16")
 
 
 def supported_types(view: OperatorView) -> str | None:
-    """The input is FLOAT32, the output INT8, UINT8 or INT16."""
+    """The input is FLOAT32, INT8, UINT8 or INT16, the output INT8, UINT8 or INT16."""
     source, output = view.input().dtype.name, view.output().dtype.name
-    return None if source == "FLOAT32" and output in FLOAT_TARGETS else f"input {source}, output {output}"
+    return None if source in ("FLOAT32", *TARGETS) and output in TARGETS else f"input {source}, output {output}"
+
+
+def rescaling(view: OperatorView) -> Rescaling:
+    """The requantisation of quantised values."""
+    source, output = view.input(), view.output()
+    return Rescaling(source, output, source.scale / output.scale, *INTEGER_RANGE[output.dtype])
+
+
+def moderate_ratio(view: OperatorView) -> str | None:
+    """Rescaled values stay below 2**30, and the scales' ratio is above 2**-32."""
+    return rescaling(view).fault() if view.input().dtype.is_integer else None
 
 
 def quantize_floats(x: Array, scale: float, zero_point: int, dtype: np.dtype[np.int8]) -> Array:
@@ -41,11 +56,15 @@ def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]
     (x,) = inputs
     assert x is not None
     output = view.output()
+    if view.input().dtype.is_integer:
+        return [rescaling(view).reference(x).astype(output.dtype.numpy)]
     return [quantize_floats(x, output.scale, output.zero_point, output.dtype.numpy)]
 
 
 def lower(view: OperatorView, isa: Isa) -> Lowered:
     output = view.output()
+    if view.input().dtype.is_integer:
+        return rescaling(view).lower(isa)
     return maps.quantize(isa, output.elements, output.dtype, output.scale, output.zero_point)
 
 
@@ -53,7 +72,7 @@ DEFINITIONS = (
     OperatorDefinition(
         "QUANTIZE",
         no_options,
-        (inputs_between(1, 1), supported_types, same_shape, quantized_per_tensor()),
+        (inputs_between(1, 1), supported_types, same_shape, quantized_per_tensor(0), moderate_ratio),
         reference,
         lower,
     ),

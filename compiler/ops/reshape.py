@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from compiler.isa import Isa
 from compiler.kernels.kernel import ALIAS, Lowered
-from compiler.ops.constraints import inputs_between, output_dtype_as_input, same_elements
+from compiler.ops.constraints import constant, inputs_between, output_dtype_as_input, same_elements
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
 
 
@@ -22,7 +22,12 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
 
 
 def _definition(name: str, most_inputs: int) -> OperatorDefinition:
-    constraints = (inputs_between(1, most_inputs), output_dtype_as_input(), same_elements)
+    constraints = (
+        inputs_between(1, most_inputs),
+        output_dtype_as_input(),
+        constant(1, "The new shape" if name == "RESHAPE" else "The axis"),
+        same_elements,
+    )
     return OperatorDefinition(name, no_options, constraints, reference, lower)
 
 
