@@ -11,7 +11,7 @@ import pytest
 from compiler import float_numerics
 from compiler.errors import UserError
 from compiler.graph import DType
-from compiler.kernels import float_layers
+from compiler.kernels import float_layers, window_lowering
 from compiler.kernels.problems import FloatLayer, Window
 from tests.harness import run_layer
 
@@ -111,4 +111,4 @@ def test_clamps_treat_special_values_as_the_reference(core: str, low: float, hig
 
 def test_a_window_of_padding_alone_is_refused() -> None:
     with pytest.raises(UserError, match="nothing but padding"):
-        float_layers.runs(outputs=1, cells=1, kernel=2, stride=1, padding=1, dilation=3)
+        window_lowering.runs(outputs=1, cells=1, kernel=2, stride=1, padding=1, dilation=3)
