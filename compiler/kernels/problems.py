@@ -151,4 +151,28 @@ class FloatLayer:
         return w.output_height * w.output_width * int(np.prod(self.weights.shape))
 
 
+@dataclass(frozen=True, eq=False)
+class HybridLayer:
+    """Float activations and int8 weights (shaped as in the integer problem of the same kind): the input is quantised
+    at run time, the integer sums are scaled back to float.
+
+    `scales` float32: one for all output channels, or one for each. `asymmetric` inputs have a zero point. With
+    `channel_first` the sum is scaled by the channel's scale and then by the input's, else by their product.
+    """
+
+    window: Window
+    weights: NDArray[np.int8]
+    bias: NDArray[np.float32]
+    scales: NDArray[np.float32]
+    asymmetric: bool
+    channel_first: bool
+    minimum: float
+    maximum: float
+
+    @property
+    def macs(self) -> int:
+        w = self.window
+        return w.output_height * w.output_width * int(np.prod(self.weights.shape))
+
+
 AnyArray = NDArray[Any]

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from compiler import float_numerics, numerics
+from compiler import float_numerics, hybrid_numerics, numerics
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import float_layers, wide_layers
+from compiler.kernels import float_layers, hybrid_layers, wide_layers
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.problems import DepthwiseConv2D, FloatLayer
-from compiler.ops import layers
+from compiler.ops import hybrid, layers
 from compiler.ops.activation import Activation
 from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, rank
 from compiler.ops.conv_2d import Conv2DAttributes, positive_steps
@@ -91,6 +91,9 @@ def float_problem(view: OperatorView) -> FloatLayer:
 def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
     (x, *_) = inputs
     assert x is not None
+    if hybrid.is_hybrid(view):
+        hybrid_layer = hybrid.depthwise_problem(view, slide(view).window(view.input(), view.output()))
+        return [np.stack([hybrid_numerics.depthwise_conv_2d(hybrid_layer, image) for image in x])]
     if view.input().dtype is DType.FLOAT32:
         float_layer = float_problem(view)
         return [np.stack([float_numerics.depthwise_conv_2d(float_layer, image) for image in x])]
@@ -105,6 +108,9 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
 
 
 def _lower_image(view: OperatorView, isa: Isa) -> Lowered:
+    if hybrid.is_hybrid(view):
+        window = slide(view).window(view.input(), view.output())
+        return hybrid_layers.depthwise_conv_2d(hybrid.depthwise_problem(view, window), isa)
     if view.input().dtype is DType.FLOAT32:
         return float_layers.depthwise_conv_2d(float_problem(view))
     if view.input().dtype is DType.INT16:

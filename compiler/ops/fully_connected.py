@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from compiler import float_numerics, numerics
+from compiler import float_numerics, hybrid_numerics, numerics
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import float_layers, wide_layers
+from compiler.kernels import float_layers, hybrid_layers, wide_layers
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.problems import FloatLayer, FullyConnected, Window
-from compiler.ops import layers
+from compiler.kernels.problems import FloatLayer, FullyConnected, HybridLayer, Window
+from compiler.ops import hybrid, layers
 from compiler.ops.activation import Activation
 from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, rank
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
@@ -28,18 +28,23 @@ from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 
 @dataclass(frozen=True)
 class FullyConnectedAttributes:
-    """Options of FULLY_CONNECTED; `shuffled_weights` is TFLite's SHUFFLED4x16INT8 format."""
+    """Options of FULLY_CONNECTED; `shuffled_weights` is TFLite's SHUFFLED4x16INT8 format, and
+    `asymmetric_inputs` how hybrid layers quantise their input."""
 
     activation: Activation = Activation.NONE
     keep_dimensions: bool = False
     shuffled_weights: bool = False
+    asymmetric_inputs: bool = False
 
 
 def parse(options: Any) -> FullyConnectedAttributes:
     if options is None:
         return FullyConnectedAttributes()
     return FullyConnectedAttributes(
-        Activation(options.FusedActivationFunction()), bool(options.KeepNumDims()), bool(options.WeightsFormat())
+        Activation(options.FusedActivationFunction()),
+        bool(options.KeepNumDims()),
+        bool(options.WeightsFormat()),
+        bool(options.AsymmetricQuantizeInputs()),
     )
 
 
@@ -93,17 +98,31 @@ def float_problem(view: OperatorView) -> FloatLayer:
     return layers.float_layer(view, Window(1, rows, depth, 1, rows, outputs, 1, 1, 1, 1, 0, 0), weights.constant)
 
 
+def hybrid_problem(view: OperatorView, rows: int) -> HybridLayer:
+    """The hybrid layer of `rows` rows."""
+    outputs, depth = view.input(layers.FILTER_POSITION).shape
+    return hybrid.fully_connected_problem(
+        view, Window(1, rows, depth, 1, rows, outputs, 1, 1, 1, 1, 0, 0), view.attributes.asymmetric_inputs
+    )
+
+
 def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
     (x, *_) = inputs
     assert x is not None
     output, depth = view.output(), view.input(layers.FILTER_POSITION).shape[1]
     rows = x.reshape(-1, depth)
+    if hybrid.is_hybrid(view):
+        return [hybrid_numerics.fully_connected(hybrid_problem(view, len(rows)), rows).reshape(output.shape)]
     if output.dtype is DType.FLOAT32:
         return [float_numerics.fully_connected(float_problem(view), rows).reshape(output.shape)]
     return [numerics.fully_connected(problem(view), rows).astype(output.dtype.numpy).reshape(output.shape)]
 
 
 def lower(view: OperatorView, isa: Isa) -> Lowered:
+    if hybrid.is_hybrid(view):
+        outputs, depth = view.input(layers.FILTER_POSITION).shape
+        one = hybrid_layers.fully_connected(hybrid_problem(view, 1), isa)
+        return layers.per_image(one, view.input().elements // depth, 4 * depth, 4 * outputs)
     if view.input().dtype is DType.FLOAT32:
         return float_layers.fully_connected(float_problem(view))
     if view.input().dtype is DType.INT16:

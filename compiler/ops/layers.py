@@ -87,13 +87,13 @@ def per_image(one: Lowered, images: int, input_bytes: int, output_bytes: int) ->
 
 def layer_types(view: OperatorView) -> str | None:
     """Input, weights, bias and output are INT8, INT8, INT32, INT8; or INT16, INT8, INT32 or INT64, INT16; or all
-    FLOAT32."""
+    FLOAT32, where the weights may be INT8."""
     source, weights, output = view.input(), view.input(FILTER_POSITION), view.output()
     bias = view.optional(BIAS_POSITION)
     biases, filters = {
         DType.INT8: ((DType.INT32,), (DType.INT8, DType.INT4)),
         DType.INT16: ((DType.INT32, DType.INT64), (DType.INT8,)),
-        DType.FLOAT32: ((DType.FLOAT32,), (DType.FLOAT32,)),
+        DType.FLOAT32: ((DType.FLOAT32,), (DType.FLOAT32, DType.INT8, DType.INT4)),
     }.get(source.dtype, ((), ()))
     if weights.dtype in filters and output.dtype is source.dtype and (bias is None or bias.dtype in biases):
         return None
