@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from compiler.codegen.builder import Function, Value
 from compiler.kernels.kernel import CompileOptions, Lowered
-from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
+from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, IntegerSum
 from compiler.target import Target
 
 
@@ -33,6 +33,13 @@ class Isa(Protocol):
     def saturate_int8(self, f: Function, value: Value) -> Value:
         """An i32 clamped to -128..127, without data-dependent branches."""
         ...
+
+
+@runtime_checkable
+class VectorIsa(Isa, Protocol):
+    """An instruction set that has kernels of its own for elementwise operators too."""
+
+    def integer_sum(self, layer: IntegerSum) -> Lowered: ...
 
 
 def load_isa(target: Target) -> Isa:

@@ -14,10 +14,12 @@ from compiler.kernels import (
     fully_connected_mve,
     patch_mve,
     pointwise_mve,
+    sum_mve,
 )
 from compiler.kernels.kernel import CompileOptions, Lowered
-from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, Window
-from compiler.kernels.products_mve import PIXELS
+from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, IntegerSum, Window
+from compiler.kernels.products_mve import PIXELS, products_cost
+from compiler.kernels.vector_mve import CHUNK
 from compiler.target import Target
 
 
@@ -28,10 +30,8 @@ class Mve:
     def conv_2d(self, layer: Conv2D) -> Lowered:
         w = layer.window
         pixels = w.output_height * w.output_width
-        if w.is_pointwise and pixels >= PIXELS:
-            return pointwise_mve.lower(layer)
         if w.is_pointwise or _is_whole_image(w):
-            return fully_connected_mve.lower(_as_matrix(layer, pixels))
+            return _matrix(_as_matrix(layer, pixels))
         if conv_ring_mve.fits(layer):
             return conv_ring_mve.lower(layer)
         return patch_mve.lower(layer)
@@ -46,9 +46,10 @@ class Mve:
         return depthwise_mve.lower(layer)
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:
-        if layer.batches >= PIXELS and not layer.filter_zero_point:
-            return pointwise_mve.lower(_as_convolution(layer))
-        return fully_connected_mve.lower(layer)
+        return _matrix(layer)
+
+    def integer_sum(self, layer: IntegerSum) -> Lowered:
+        return sum_mve.lower(layer)
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         """SMMUL."""
@@ -58,6 +59,17 @@ class Mve:
     def saturate_int8(self, f: Function, value: Value) -> Value:
         """SSAT."""
         return f.intrinsic("llvm.arm.ssat", I32, [value, 8])
+
+
+def _matrix(layer: FullyConnected) -> Lowered:
+    """A matrix product by the family that takes fewer instructions."""
+    outputs, depth = layer.weights.shape
+    if layer.batches < PIXELS or layer.filter_zero_point:
+        return fully_connected_mve.lower(layer)
+    by_pixels = products_cost(-(-depth // CHUNK), layer.batches, outputs, pointwise_mve.GROUPS)
+    if by_pixels <= fully_connected_mve.cost(depth, layer.batches, outputs):
+        return pointwise_mve.lower(_as_convolution(layer))
+    return fully_connected_mve.lower(layer)
 
 
 def _is_whole_image(w: Window) -> bool:

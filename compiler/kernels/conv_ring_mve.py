@@ -30,7 +30,6 @@ from compiler.kernels.products_mve import (
     finish,
     load_record,
     output_range,
-    pixel_words,
     record_words,
 )
 from compiler.kernels.ring_mve import RING_PARAMETERS, RingShape, RowRing, ring_arguments, ring_bytes
@@ -203,7 +202,7 @@ def lower(layer: Conv2D) -> Lowered:
         (
             *ring_arguments(w, layer.input_zero_point),
             w.output_width,
-            pixel_words(w.output_width)[0],
+            w.output_width // PIXELS,
             Constant(weights.tobytes(), CHUNK),
             Constant(channel_records(bias, r, mode).tobytes()),
             OUTPUT,

@@ -128,6 +128,11 @@ class FullyConnectedMve(Kernel):
         return weight, sums
 
 
+def cost(depth: int, batches: int, outputs: int) -> int:
+    """Instructions of a layer, near enough to choose a family."""
+    return batches * -(-outputs // LANES) * (9 * -(-depth // CHUNK) + 18)
+
+
 def lower(layer: FullyConnected) -> Lowered:
     """Any fully connected layer. Reads up to 15 bytes beyond the input where the depth is no multiple of 16."""
     r = layer.requantization

@@ -29,7 +29,7 @@ from compiler.kernels.products_mve import (
     ProductShape,
     channel_records,
     emit_products,
-    pixel_words,
+    products_cost,
 )
 from compiler.kernels.ring_mve import RING_PARAMETERS, RingShape, RowRing, ring_arguments, ring_bytes
 from compiler.kernels.vector_mve import CHUNK, RequantizeMode, load_chunk
@@ -37,6 +37,7 @@ from compiler.kernels.vector_mve import CHUNK, RequantizeMode, load_chunk
 _PATCH_BYTES = 4096
 """Scratch that sharing a product between output rows may take."""
 _UNROLLED_COPY = 8
+_GROUPS = (4,)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class PatchConvMve(Kernel):
         "pixels",
         *OUTPUT_PARAMETERS,
     )
-    options = CompileOptions(optimize=True)
+    options = CompileOptions(optimize=True, flags=("-enable-misched=false",))
 
     @property
     def name(self) -> str:
@@ -134,13 +135,14 @@ def lower(layer: Conv2D) -> Lowered:
     rows = _rows_together(w, stride)
     pixels = rows * w.output_width
     together = w.dilation_width == 1
+    product = ProductShape.of(stride // CHUNK, stride, pixels, w.output_channels, mode, _GROUPS)
     kernel = PatchConvMve(
         RingShape.of(w),
         w.input_channels * (w.kernel_width if together else 1),
         1 if together else w.kernel_width,
         0 if together else w.dilation_width * w.input_channels,
         w.stride_width * w.input_channels,
-        ProductShape(stride // CHUNK, stride, pixels % PIXELS != 0, pixels < PIXELS, mode),
+        product,
     )
     ring = ring_arguments(w, layer.input_zero_point)
     ring_size = ring_bytes(w)
@@ -155,7 +157,7 @@ def lower(layer: Conv2D) -> Lowered:
             rows,
             Constant(weights.tobytes(), CHUNK),
             Constant(channel_records(bias, r, mode).tobytes()),
-            *pixel_words(pixels),
+            *product.counts(pixels),
             OUTPUT,
             w.output_channels,
             r.zero_point,
@@ -167,15 +169,12 @@ def lower(layer: Conv2D) -> Lowered:
 
 
 def _rows_together(w: Window, patch_bytes: int) -> int:
-    """How many output rows (a divisor of all) one product takes: the least waste in groups of four, then the least
-    scratch."""
-
-    def waste(rows: int) -> float:
-        return -(-rows * w.output_width // PIXELS) * PIXELS / rows
-
+    """How many output rows (a divisor of all) one product takes: the cheapest, then the least scratch."""
+    chunks = patch_bytes // CHUNK
     allowed = [
         rows
         for rows in range(1, w.output_height + 1)
         if w.output_height % rows == 0 and (rows == 1 or rows * w.output_width * patch_bytes <= _PATCH_BYTES)
     ]
-    return min(allowed, key=lambda rows: (waste(rows), rows))
+    cost = {rows: products_cost(chunks, rows * w.output_width, w.output_channels, _GROUPS) / rows for rows in allowed}
+    return min(allowed, key=lambda rows: (cost[rows], rows))

@@ -14,9 +14,10 @@ from compiler.kernels.products_mve import (
     ProductShape,
     channel_records,
     emit_products,
-    pixel_words,
 )
 from compiler.kernels.vector_mve import CHUNK, RequantizeMode
+
+GROUPS = (4, 8)
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class PointwiseMve(Kernel):
     shape: ProductShape
 
     parameters = ("input", "weights", "records", "groups", "pixels", *OUTPUT_PARAMETERS)
-    options = CompileOptions(flags=("-enable-misched=false",))
+    options = CompileOptions(flags=("-enable-misched=false", "-disable-cgp"))
 
     @property
     def name(self) -> str:
@@ -52,7 +53,7 @@ def lower(layer: Conv2D) -> Lowered:
     mode = RequantizeMode.of(r)
     depth = w.input_channels
     weights = pad_depth(layer.weights.reshape(w.output_channels, depth), CHUNK)
-    shape = ProductShape(weights.shape[1] // CHUNK, depth, pixels % PIXELS != 0, False, mode)
+    shape = ProductShape.of(weights.shape[1] // CHUNK, depth, pixels, w.output_channels, mode, GROUPS)
     bias = folded_bias(layer.weights.reshape(w.output_channels, depth), layer.bias, layer.input_zero_point)
     call = KernelCall(
         PointwiseMve(shape),
@@ -60,7 +61,7 @@ def lower(layer: Conv2D) -> Lowered:
             INPUT,
             Constant(weights.tobytes(), CHUNK),
             Constant(channel_records(bias, r, mode).tobytes()),
-            *pixel_words(pixels),
+            *shape.counts(pixels),
             OUTPUT,
             w.output_channels,
             r.zero_point,

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.kernels.kernel import Argument
+from compiler.kernels.linear import Linear
+
 
 @dataclass(frozen=True, eq=False)
 class Requantization:
@@ -131,6 +134,23 @@ class FullyConnected:
     @property
     def macs(self) -> int:
         return self.batches * int(np.prod(self.weights.shape))
+
+
+@dataclass(frozen=True)
+class IntegerSum:
+    """first + second (or first - second) of `count` int8 elements without broadcasting, in the reference's steps:
+    `zero_points` and (multiplier, shift) of the first, the second input and the sum, shifts not positive, inputs
+    shifted left by 20 before. `linear` is a form of the same function that was proven for all inputs, where found."""
+
+    first: Argument
+    second: Argument
+    count: int
+    subtract: bool
+    zero_points: tuple[int, int, int]
+    multipliers: tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
+    linear: Linear | None
+    minimum: int
+    maximum: int
 
 
 @dataclass(frozen=True, eq=False)

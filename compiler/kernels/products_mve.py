@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helium matrix products: one output channel, four pixels at a time, the pixels in the lanes of the requantisation.
+"""Helium matrix products: one output channel, four or eight pixels at a time, in the lanes of the requantisation.
 
 A pixel's operand is `chunks` vectors of 16 bytes that lie together; what the last one holds beyond the depth meets
 zero weights. Multiplier and shifts of the one channel stay in scalar registers.
@@ -17,6 +17,8 @@ from compiler.kernels.kernel import KernelFunction
 from compiler.kernels.problems import Requantization
 from compiler.kernels.vector_mve import (
     CHUNK,
+    V4I32,
+    V8I16,
     OutputRange,
     RequantizeMode,
     Rounding,
@@ -24,8 +26,11 @@ from compiler.kernels.vector_mve import (
     dot,
     gather_lanes,
     lane_offsets,
+    lane_values,
     load_chunk,
     requantize,
+    requantize_pair,
+    scatter_bytes,
     splat,
     store_strided,
 )
@@ -38,23 +43,48 @@ LONGEST_UNROLLED = 16
 
 @dataclass(frozen=True)
 class ProductShape:
-    """Compile-time facts: vectors a pixel, bytes from pixel to pixel, whether these are whole words, whether the
-    pixel count is no multiple of four (the last group then overlaps), and whether it is below four."""
+    """Compile-time facts: vectors a pixel, bytes from pixel to pixel, pixels computed together (4 or 8), whether these
+    do not divide the pixel count (the last group then overlaps), and whether there are fewer than four."""
 
     chunks: int
     stride: int
+    group: int
     ragged: bool
     few: bool
     mode: RequantizeMode
 
+    @classmethod
+    def of(
+        cls, chunks: int, stride: int, pixels: int, channels: int, mode: RequantizeMode, groups: tuple[int, ...]
+    ) -> ProductShape:
+        """The cheapest of `groups` (4 among them) for a product over `pixels` pixels."""
+        allowed = groups if pixels >= 8 and 8 * channels < 1 << 16 else (4,)
+        group = min(allowed, key=lambda g: _cost(chunks, pixels, g))
+        return cls(chunks, stride, group, pixels % group != 0, pixels < PIXELS, mode)
+
     @property
     def name(self) -> str:
-        return f"{self.chunks}x{self.stride}_{self.mode.name}{'r' * self.ragged}{'f' * self.few}"
+        flags = "r" * self.ragged + "f" * self.few
+        return f"{self.chunks}x{self.stride}g{self.group}_{self.mode.name}{flags}"
+
+    def counts(self, pixels: int) -> tuple[int, int]:
+        """The arguments `groups`, `pixels`."""
+        return max(1, pixels // self.group), pixels
 
 
-def pixel_words(pixels: int) -> tuple[int, int]:
-    """The arguments `groups`, `pixels` of a product over `pixels` pixels."""
-    return max(1, pixels // PIXELS), pixels
+_RESIDENT = 4
+"""Weight vectors that stay in registers from group to group."""
+
+
+def _cost(chunks: int, pixels: int, group: int) -> int:
+    """Instructions for one channel, counted from the loops."""
+    loads = 0 if chunks <= _RESIDENT else chunks * group // 4
+    return -(-pixels // group) * (2 * chunks * group + loads + {4: 12, 8: 19}[group])
+
+
+def products_cost(chunks: int, pixels: int, channels: int, groups: tuple[int, ...]) -> int:
+    """Instructions of a product, near enough to choose a family."""
+    return channels * (min(_cost(chunks, pixels, group) for group in groups) + 15)
 
 
 def channel_records(bias: NDArray[np.int64], r: Requantization, mode: RequantizeMode) -> NDArray[np.int32]:
@@ -107,25 +137,38 @@ def emit_products(
     """outputs[pixel, channel] for all channels of the table; `pixels` and `output` point at pixel 0."""
     channels = f.integer("channels")
     limits = output_range(f, shape.mode)
-    offsets = lane_offsets(f, channels)
+    lanes = [lane // 2 + lane % 2 * 4 for lane in range(8)]
+    offsets = lane_offsets(f, channels) if shape.group == 4 else lane_values(f, V8I16, [(lanes, channels)])
     words = shape.stride % 4 == 0
-    step = PIXELS * shape.stride
-    output_step = f.shl(channels, 2)
+    step = shape.group * shape.stride
+    output_step = f.mul(channels, shape.group)
 
     def channel(_: Value, carried: list[Value]) -> list[Value]:
         weight, record, out = carried
         bias, scale = load_record(f, record, shape.mode)
+        taps: list[Value] = []
+        if shape.chunks <= _RESIDENT:
+            taps = [load_chunk(f, weight, CHUNK * at, words=True) for at in range(shape.chunks)]
 
         def group(_: Value, carried: list[Value]) -> list[Value]:
             x, to = carried
-            sums = _sums(f, shape, x, weight, words)
-            store_strided(
-                f, finish(f, shape.mode, sums, bias, scale, limits), to, offsets, count if shape.few else None
-            )
+            quads = []
+            for first in range(0, shape.group, PIXELS):
+                sums = _sums(f, shape, f.offset(x, first * shape.stride), weight, taps, words)
+                quads.append(f.add(gather_lanes(f, sums), splat(f, bias, V4I32)))
+                if shape.group == 8:
+                    # Else the scheduler keeps all eight sums, for which there are too few (even) registers.
+                    f.split()
+            if shape.group == PIXELS:
+                values = requantize(f, shape.mode, quads[0], scale, limits)
+                store_strided(f, values, to, offsets, count if shape.few else None)
+            else:
+                values = requantize_pair(f, shape.mode, quads[0], quads[1], (scale, scale), limits)
+                scatter_bytes(f, values, to, offsets)
             return [f.offset(x, step), f.offset(to, output_step)]
 
         def part(index: Value, _: list[Value]) -> None:
-            last = f.sub(count, PIXELS)
+            last = f.sub(count, shape.group)
             tail = f.compare("!=", index, 0)
             x = f.offset(pixels, f.select(tail, f.mul(last, shape.stride), 0))
             to = f.offset(out, f.select(tail, f.mul(last, channels), 0))
@@ -146,9 +189,11 @@ def emit_products(
     f.loop(channels, channel, [weights, records, output])
 
 
-def _sums(f: KernelFunction, shape: ProductShape, x: Value, weight: Value, words: bool) -> list[Value]:
+def _sums(
+    f: KernelFunction, shape: ProductShape, x: Value, weight: Value, taps: list[Value], words: bool
+) -> list[Value]:
     def chunk(at: int, x: Value, weight: Value, sums: list[Value]) -> list[Value]:
-        w = load_chunk(f, weight, CHUNK * at, words=True)
+        w = taps[at] if taps else load_chunk(f, weight, CHUNK * at, words=True)
         return [dot(f, sums[p], w, load_chunk(f, x, CHUNK * at + p * shape.stride, words=words)) for p in range(PIXELS)]
 
     sums: list[Value] = [f.const(0)] * PIXELS

@@ -108,7 +108,7 @@ def dot(f: Function, accumulator: Value, a: Value, b: Value) -> Value:
 
 def requantize(f: Function, mode: RequantizeMode, values: Value, scale: Scale, output: OutputRange) -> Value:
     """<4 x i32> accumulators to <4 x i32> whose low bytes are the quantised outputs."""
-    values = f.add(_scaled(f, mode, values, scale), splat(f, output.zero_point, V4I32))
+    values = f.add(scaled(f, mode, values, scale), splat(f, output.zero_point, V4I32))
     if mode.clamp:
         return f.minimum(f.maximum(values, splat(f, output.minimum, V4I32)), splat(f, output.maximum, V4I32))
     # Saturating to the low half, then to the low byte of each lane needs no vectors for the limits.
@@ -120,9 +120,9 @@ def requantize_pair(
     f: Function, mode: RequantizeMode, even: Value, odd: Value, scales: tuple[Scale, Scale], output: OutputRange
 ) -> Value:
     """The accumulators of the even and of the odd lanes to <8 x i16> whose low bytes are the quantised outputs."""
-    low = _scaled(f, mode, even, scales[0])
+    low = scaled(f, mode, even, scales[0])
     packed = narrow_words(f, ir.Constant(V8I16, ir.Undefined), low, top=False)
-    packed = narrow_words(f, packed, _scaled(f, mode, odd, scales[1]), top=True)
+    packed = narrow_words(f, packed, scaled(f, mode, odd, scales[1]), top=True)
 
     def halves(value: Value) -> Value:
         return splat(f, f.trunc(value, I16), V8I16)
@@ -133,7 +133,7 @@ def requantize_pair(
     return f.builder.bitcast(narrow_halves(f, f.builder.bitcast(packed, V16I8), packed, top=False), V8I16)
 
 
-def _scaled(f: Function, mode: RequantizeMode, values: Value, scale: Scale) -> Value:
+def scaled(f: Function, mode: RequantizeMode, values: Value, scale: Scale) -> Value:
     """MultiplyByQuantizedMultiplier of each lane."""
     lanes = isinstance(scale.multiplier.type, ir.VectorType)
 
@@ -142,7 +142,7 @@ def _scaled(f: Function, mode: RequantizeMode, values: Value, scale: Scale) -> V
 
     if mode.left:
         assert scale.left is not None
-        values = _shift(f, values, scale.left, rounding=False)
+        values = shifted(f, values, scale.left, rounding=False)
     values = f.intrinsic("llvm.arm.mve.vqrdmulh.v4i32", V4I32, [values, operand(scale.multiplier)])
     if mode.rounding is Rounding.SHIFTED:
         values = f.add(values, f.ashr(values, 31))
@@ -152,10 +152,11 @@ def _scaled(f: Function, mode: RequantizeMode, values: Value, scale: Scale) -> V
         else:
             assert scale.flag is not None
             values = f.add(values, f.mul(f.ashr(values, 31), operand(scale.flag)))
-    return _shift(f, values, scale.right, rounding=True)
+    return shifted(f, values, scale.right, rounding=True)
 
 
-def _shift(f: Function, values: Value, amount: Value, rounding: bool) -> Value:
+def shifted(f: Function, values: Value, amount: Value, rounding: bool) -> Value:
+    """VSHL or VRSHL: left by a positive amount, right by a negative one."""
     zero, rounds = f.const(0), f.const(int(rounding))
     if isinstance(amount.type, ir.VectorType):
         name = "llvm.arm.mve.vshl.vector.v4i32.v4i32"

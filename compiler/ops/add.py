@@ -15,7 +15,7 @@ import numpy as np
 
 from compiler import float_numerics
 from compiler.graph import DType, Tensor
-from compiler.isa import Isa
+from compiler.isa import Isa, VectorIsa
 from compiler.kernels.elementwise import (
     LEFT_SHIFTS,
     ExactSumKernel,
@@ -28,6 +28,7 @@ from compiler.kernels.elementwise import (
 from compiler.kernels.kernel import OUTPUT, KernelCall, Lowered
 from compiler.kernels.linear import Function, fit
 from compiler.kernels.portable import ELEMENTS
+from compiler.kernels.problems import IntegerSum
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops import layers
 from compiler.ops.activation import INTEGER_RANGE, Activation, float_range, quantized_range
@@ -127,12 +128,26 @@ def _lower(sign: int) -> Callable[[OperatorView, Isa], Lowered]:
         minimum, maximum = quantized_range(activation, output)
         whole = (minimum, maximum) == INTEGER_RANGE[Q8]
         linear = fit(_function(view, sign)) if output.dtype is DType.INT8 else None
+        scales = sum_scales(view)
+        if isinstance(isa, VectorIsa) and output.dtype is DType.INT8 and (loops.first, loops.second) == ((1,), (1,)):
+            return isa.integer_sum(
+                IntegerSum(
+                    operand(view, 0),
+                    operand(view, 1),
+                    loops.counts[0],
+                    sign < 0,
+                    (view.input(0).zero_point, view.input(1).zero_point, output.zero_point),
+                    (scales.first, scales.second, scales.output),
+                    linear,
+                    minimum,
+                    maximum,
+                )
+            )
         if linear is not None:
             tail = (*linear.factors, linear.start, linear.rounding, linear.shift, minimum, maximum)
             return Lowered(
                 (KernelCall(LinearBinaryKernel(isa, element, *shape, linear.nudged, whole), (*common, *tail)),)
             )
-        scales = sum_scales(view)
         exact = (
             view.input(0).zero_point, scales.first[0], -scales.first[1],
             view.input(1).zero_point, scales.second[0], -scales.second[1],
