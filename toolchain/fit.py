@@ -38,7 +38,8 @@ def does_not_fit(
 
 def _line(memory: Memory, overflow: Overflow, model: CompiledModel) -> str:
     share = f"constants {model.constants_bytes}" if memory.kind is MemoryKind.FLASH else f"arena {model.arena_bytes}"
-    return f"{overflow.bytes} bytes too many in {memory.name} (of {memory.size}; {share})"
+    amount = "1 byte" if overflow.bytes == 1 else f"{overflow.bytes} bytes"
+    return f"{amount} too many in {memory.name} (of {memory.size}; {share})"
 
 
 def _hint(

@@ -31,6 +31,7 @@ static HIDDEN int32_t row(const int8_t *x, const int8_t *w)
     for (int i = 0; i < 8; i++) sum += x[i] * w[i];
     return sum;
 }
+BEFORE
 void fake_invoke(void)
 {
     fake_dispatch = 1;
@@ -77,14 +78,18 @@ def fake_model(
     *,
     body: str = "",
     extra: str = "",
+    before: str = "",
     arena: int = ARENA_BYTES,
     vectors: tuple[TestVector, ...] | None = None,
     flags: tuple[str, ...] = (),
     overwrites: bool = False,
 ) -> CompiledModel:
-    """The model compiled for `board`. `body` is C that runs in its second dispatch, `extra` C beside it."""
+    """The model compiled for `board`. `body` is C that runs in its second dispatch, `before` and `extra` go
+    around the function."""
     source = SOURCE.replace("WEIGHTS", ", ".join(map(str, WEIGHTS))).replace("ARENA", str(arena))
-    data = compile_c(board, source.replace("BODY", body).replace("EXTRA", extra), folder, flags)
+    data = compile_c(
+        board, source.replace("BODY", body).replace("EXTRA", extra).replace("BEFORE", before), folder, flags
+    )
     if vectors is None:
         vectors = tuple(
             TestVector(seed, (expected(generate_inputs([input_port()], seed)[0]).tobytes(),)) for seed in (1, 2, 77)

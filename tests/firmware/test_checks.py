@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each check of an image, broken on purpose: the build must stop with a message that names the fault."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from boards.board import Board
+from boards.loader import board_names, load_board
+from compiler.artifact import ArenaTensor, CompiledModel
+from compiler.errors import UserError
+from tests.firmware.fake import fake_model
+from toolchain.firmware import FirmwareOptions, build_firmware
+
+OTHER = '__asm__ volatile(".option push\\n .option arch, CODE\\n .option pop");'
+
+BROKEN = {
+    "float on a soft-float core": (
+        "qemu_m4",
+        '__asm__ volatile(".fpu fpv4-sp-d16\\n vadd.f32 s0, s0, s0\\n .fpu softvfp");',
+        "",
+        "a float instruction on cortex-m4: 0x",
+    ),
+    "float on RV32IMAC": (
+        "qemu_rv32imac",
+        OTHER.replace("CODE", "+f\\n fadd.s fa0, fa0, fa0"),
+        "",
+        "a float instruction",
+    ),
+    "x16 on RV32E": ("qemu_rv32ec", '__asm__ volatile(".insn 0x00080813");', "", "a register above x15"),
+    "mul on RV32E": ("qemu_rv32ec", OTHER.replace("CODE", "+m\\n mul a0, a0, a0"), "", "a multiplication or division"),
+    "Armv7-M on Armv6-M": ("qemu_m0", '__asm__ volatile(".inst.w 0xfb90f0f0");', "", "an Armv7-M instruction"),
+    "cbz on Armv6-M": ("qemu_m0", '__asm__ volatile(".inst.n 0xb100");', "", "an Armv7-M instruction"),
+    "DSP on Cortex-M3": ("qemu_m3", '__asm__ volatile(".inst.w 0xfb20f000");', "", "a DSP instruction"),
+    "undefined symbol": ("qemu_m4", "nowhere();", "", "got: nowhere, printf"),
+    "stdio": (
+        "qemu_m4",
+        "fake_dispatch = puts((void *)fake_dispatch);",
+        "HIDDEN int puts(const void *s) { return s != 0; }",
+        "symbol: puts needs",
+    ),
+    "heap": (
+        "qemu_rv32imac",
+        "fake_dispatch = (uint32_t)malloc(fake_dispatch);",
+        "HIDDEN void *malloc(unsigned n) { return n ? fake_arena : 0; }",
+        "malloc needs",
+    ),
+    "unaligned constant": (
+        "qemu_m4",
+        "fake_dispatch = fake_odd[fake_dispatch];",
+        'const uint8_t fake_odd[5] __attribute__((section(".rodata.fake_weights"), aligned(2))) = {1, 2};'
+        'const uint8_t fake_odder[5] __attribute__((section(".rodata.fake_weights"), aligned(1), used)) = {1};',
+        "constants: fake_odd",
+    ),
+    "constructor": (
+        "qemu_m4",
+        "",
+        "__attribute__((constructor, used)) static void early(void) { fake_dispatch = 0; }",
+        ".no_constructors",
+    ),
+    "recursion": ("qemu_m4", "deeper(3);", "", "functions call themselves"),
+    "indirect call": ("qemu_rv32imac", "", "", "an indirect call"),
+    "unbounded frame": ("qemu_m4", "", "", "sp takes a value that is not known"),
+}
+
+DECLARATIONS = """
+void nowhere(void); int printf(const char *, ...); int puts(const void *); void *malloc(unsigned);
+extern const uint8_t fake_odd[];
+"""
+
+
+def refusal(board: Board, model: CompiledModel, out: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        build_firmware(board, model, out, FirmwareOptions(alternatives=tuple(map(load_board, board_names()))))
+    assert not (out / "firmware.bin").exists() and not (out / "report.json").exists()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("fault", sorted(BROKEN))
+def test_refuses_an_image_with(tmp_path: Path, fault: str) -> None:
+    name, body, extra, message = BROKEN[fault]
+    body = {
+        "undefined symbol": 'nowhere(); printf("");',
+        "recursion": "fake_dispatch = deeper(fake_dispatch);",
+        "indirect call": "hooks[fake_dispatch & 1]();",
+        "unbounded frame": "fill(fake_dispatch);",
+    }.get(fault, body)
+    before = {
+        "recursion": "static HIDDEN uint32_t deeper(uint32_t n) { "
+        "volatile uint32_t m = n; return n > 1 ? deeper(n - 1) ^ (m * deeper(n - 2)) : n; }",
+        "indirect call": "void (*volatile hooks[2])(void);",
+        "unbounded frame": "extern void take(volatile char *);"
+        "HIDDEN void take(volatile char *c) { *c = 1; }"
+        "static HIDDEN void fill(uint32_t n) { volatile char room[n]; take(room); }",
+    }.get(fault, "")
+    board = load_board(name)
+    model = fake_model(board, tmp_path, body=body, extra=extra, before=DECLARATIONS + before, flags=("-fno-builtin",))
+    assert message in refusal(board, model, tmp_path)
+
+
+def test_recursion_that_the_compiler_turned_into_a_loop_is_none(tmp_path: Path) -> None:
+    board = load_board("qemu_m4")
+    before = "static HIDDEN uint32_t sum(uint32_t n, uint32_t s) { return n ? sum(n - 1, s + n) : s; }"
+    model = fake_model(board, tmp_path, body="fake_dispatch = sum(fake_dispatch, 0);", before=before)
+    assert build_firmware(board, model, tmp_path, FirmwareOptions()).stack.bytes > 0
+
+
+@pytest.mark.parametrize(("region", "kind"), (("FLASH", "flash"), ("RAM", "ram")))
+def test_one_byte_too_many_is_one_byte_too_many(tmp_path: Path, region: str, kind: str) -> None:
+    board = load_board("qemu_m3")
+    model = fake_model(board, tmp_path)
+    sizes = build_firmware(board, model, tmp_path / "good", FirmwareOptions()).sizes
+    total = sizes.flash.total if kind == "flash" else sizes.ram.total
+    for size in (total, total - 1):
+        memories = tuple(replace(m, size=size) if m.name == region else m for m in board.memories)
+        small = replace(board, memories=memories)
+        if size == total:
+            assert build_firmware(small, model, tmp_path / "fits", FirmwareOptions()).elf.exists()
+        else:
+            text = refusal(small, model, tmp_path / "over")
+            assert f"1 byte too many in {region} (of {size};" in text
+            assert "board=" in text or "console=none" in text
+
+
+def test_a_model_far_too_large_names_a_board_that_takes_it(tmp_path: Path) -> None:
+    board = load_board("ch32v003")
+    text = refusal(board, fake_model(board, tmp_path, arena=60000), tmp_path)
+    assert "bytes too many in RAM (of 2048; arena 60000)" in text
+    assert "board=" in text and "console=none" not in text
+
+
+def test_the_arena_plan_is_verified_again(tmp_path: Path) -> None:
+    board = load_board("qemu_m3")
+    model = fake_model(board, tmp_path)
+    outside = replace(model, arena_tensors=(*model.arena_tensors, ArenaTensor("late", 48, 17, 0, 1)))
+    assert "arena: late ends at 65 of 64 bytes" in refusal(board, outside, tmp_path)
+    promised = replace(model, arena_bytes=80)
+    assert "the arena of fake was not linked" in refusal(board, promised, tmp_path)
