@@ -43,7 +43,7 @@ def abi_faults(elf: Elf, core: Core) -> list[str]:
         return faults
     if arm:
         hard = "-mfloat-abi=hard" in core.gcc_flags
-        if elf.hard_float != hard:
+        if elf.hard_float is not None and elf.hard_float != hard:
             faults.append(f"it passes floats in {_where(elf.hard_float)} registers, the core's ABI in {_where(hard)}")
         return faults
     wanted = {"ilp32": 0, "ilp32e": 0, "ilp32f": 2, "ilp32d": 4}[core.llvm_abi]

@@ -51,12 +51,13 @@ class Segment:
 
 @dataclass(frozen=True)
 class Elf:
-    """A linked image or an object. `hard_float` is Arm's Tag_ABI_VFP_args, or RISC-V's float ABI in `flags`."""
+    """A linked image or an object. `hard_float` is Arm's Tag_ABI_VFP_args: None where the object does not say, as
+    assembly does not, and on RISC-V, where `flags` says it."""
 
     machine: str
     bits: int
     flags: int
-    hard_float: bool
+    hard_float: bool | None
     sections: tuple[Section, ...]
     symbols: tuple[Symbol, ...]
     undefined: tuple[str, ...]
@@ -125,7 +126,7 @@ def read_elf(data: bytes) -> Elf:
         machine=machine,
         bits=file.elfclass,
         flags=flags,
-        hard_float=_arm_hard_float(file) if machine == "EM_ARM" else bool(flags & EF_RISCV_FLOAT_ABI),
+        hard_float=_arm_hard_float(file),
         sections=sections,
         symbols=tuple(sorted(symbols, key=lambda symbol: (symbol.address, symbol.name))),
         undefined=tuple(sorted(set(undefined))),
@@ -148,13 +149,13 @@ def _load_address(address: int, file: ELFFile) -> int | None:
     return None
 
 
-def _arm_hard_float(file: ELFFile) -> bool:
+def _arm_hard_float(file: ELFFile) -> bool | None:
     section = file.get_section_by_name(".ARM.attributes")
     if not isinstance(section, ARMAttributesSection):
-        return False
+        return None
     for subsection in section.iter_subsections():
         for part in subsection.iter_subsubsections():
             for attribute in part.iter_attributes():
                 if attribute.tag == "TAG_ABI_VFP_ARGS":
                     return bool(attribute.value == 1)
-    return False
+    return None

@@ -17,11 +17,10 @@ class Flow(Enum):
 
     NEXT = "next"
     BRANCH = "to the target or the next"
-    JUMP = "to the target"
+    JUMP = "to one of the targets"
     CALL = "to the target, then the next"
     RETURN = "back"
     STOP = "nowhere"
-    TABLE = "to one of several places in this function"
     INDIRECT_CALL = "to an unknown place, then the next"
     INDIRECT_JUMP = "to an unknown place"
 
@@ -40,7 +39,28 @@ class StackAddress:
     depth: int
 
 
-Value = Constant | StackAddress
+@dataclass(frozen=True, slots=True)
+class TableAddress:
+    """A register points somewhere into the table at `base`."""
+
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A register holds one of the words of the table at `base`, plus `anchor`: tables may be relative to a place."""
+
+    base: int
+    anchor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnAddress:
+    """A register holds the place that called the function."""
+
+
+Value = Constant | StackAddress | TableAddress | TableEntry | ReturnAddress
+Target = tuple[Flow, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -58,8 +78,11 @@ class NotAnalysable(Exception):
 class Frames(Protocol):
     """An architecture's rules."""
 
-    def flow(self, instruction: Instruction, state: State) -> tuple[Flow, int | None]:
-        """Where control goes, and the target if it is known."""
+    def entry(self) -> State:
+        """What is known when a function begins."""
+
+    def flow(self, instruction: Instruction, state: State) -> Target:
+        """Where control goes, and the targets if they are known."""
 
     def step(self, instruction: Instruction, state: State) -> Iterator[State]:
         """The states after the instruction; two where it is conditional. NotAnalysable if sp's value is lost."""
@@ -71,6 +94,20 @@ def literal(elf: Elf, address: int) -> Value | None:
     return None if word is None else Constant(word)
 
 
+def jump_table(elf: Elf, entry: TableEntry, inside: int) -> tuple[int, ...]:
+    """The targets in a table of addresses: its words as long as they point into the function that has the
+    instruction at `inside`. Empty if that function or the table is not known."""
+    function = next((s for s in elf.symbols if s.kind == "STT_FUNC" and s.address <= inside < s.address + s.size), None)
+    targets: list[int] = []
+    while function is not None:
+        word = elf.word(entry.base + 4 * len(targets))
+        target = ((word or 0) + entry.anchor) & 0xFFFFFFFE
+        if word is None or not function.address <= target < function.address + function.size:
+            break
+        targets.append(target)
+    return tuple(sorted(set(targets)))
+
+
 def with_register(state: State, register: str, value: Value | None, depth: int | None = None) -> State:
     """The state after writing a register (None: something unknown) and perhaps changing the depth."""
     known = dict(state.registers)
@@ -79,6 +116,12 @@ def with_register(state: State, register: str, value: Value | None, depth: int |
     else:
         known[register] = value
     return State(state.depth if depth is None else depth, known)
+
+
+def joined(one: State, other: State) -> State:
+    """What is known where two ways meet: the greater depth, and the registers on which both agree."""
+    agreed = {name: value for name, value in one.registers.items() if other.registers.get(name) == value}
+    return State(max(one.depth, other.depth), agreed)
 
 
 def signed(value: int) -> int:

@@ -14,7 +14,10 @@ from toolchain.frames import (
     NotAnalysable,
     StackAddress,
     State,
+    TableEntry,
+    Target,
     Value,
+    jump_table,
     literal,
     signed,
     with_register,
@@ -27,6 +30,7 @@ CONDITIONAL = re.compile(
 )
 IMMEDIATE = re.compile(r"#(-?(?:0x[0-9a-f]+|\d+))$")
 PC_RELATIVE = re.compile(r"\[pc, #(-?\d+)\]")
+TWO_REGISTERS = re.compile(r"\[(\w+), (\w+)(, lsl #2)?\]")
 PRE_INDEXED = re.compile(r"\[sp, #(-?\d+)\]!")
 POST_INDEXED = re.compile(r"\[sp\], #(-?\d+)")
 READS_ONLY = re.compile(r"^(str|stm|cmp|cmn|tst|teq|push|vst|vpush|it|b|cb|nop|dsb|dmb|isb|cps|msr|svc|udf)")
@@ -41,47 +45,65 @@ class ArmFrames:
         self._elf = elf
         self._top = elf.symbol("__stack_top").address
 
-    def flow(self, instruction: Instruction, state: State) -> tuple[Flow, int | None]:
+    def entry(self) -> State:
+        return State(0, {})
+
+    def flow(self, instruction: Instruction, state: State) -> Target:
         mnemonic, condition = split(instruction.mnemonic)
-        flow, target = self._plain_flow(mnemonic, instruction, state)
-        if condition and flow is not Flow.CALL and flow is not Flow.NEXT:
-            if flow is Flow.INDIRECT_JUMP:
-                return flow, None
-            return Flow.BRANCH, target if flow is Flow.JUMP else None
-        return flow, target
+        flow, targets = self._plain_flow(mnemonic, instruction, state)
+        if condition and flow in (Flow.JUMP, Flow.RETURN):
+            return Flow.BRANCH, targets
+        return flow, targets
 
-    def _plain_flow(self, mnemonic: str, instruction: Instruction, state: State) -> tuple[Flow, int | None]:
-        operands = instruction.operands
+    def _plain_flow(self, mnemonic: str, instruction: Instruction, state: State) -> Target:
+        targets: tuple[int, ...] = () if instruction.target is None else (instruction.target,)
         if mnemonic == "b":
-            return Flow.JUMP, instruction.target
-        if mnemonic in ("cbz", "cbnz") or (mnemonic.startswith(("wls", "le")) and instruction.target is not None):
-            return Flow.BRANCH, instruction.target
-        if mnemonic in ("bl", "blx") and instruction.target is not None:
-            return Flow.CALL, instruction.target
-        if mnemonic == "blx":
-            known = state.registers.get(operands)
-            return (Flow.CALL, known.value & ~1) if isinstance(known, Constant) else (Flow.INDIRECT_CALL, None)
-        if mnemonic in ("bx", "mov") and operands in ("lr", "pc, lr"):
-            return Flow.RETURN, None
-        if mnemonic == "bx" or (mnemonic == "mov" and operands.startswith("pc,")):
-            known = state.registers.get(operands.split(", ")[-1])
-            return (Flow.JUMP, known.value & ~1) if isinstance(known, Constant) else (Flow.INDIRECT_JUMP, None)
+            return Flow.JUMP, targets
+        if mnemonic in ("cbz", "cbnz") or (mnemonic.startswith(("wls", "le")) and targets):
+            return Flow.BRANCH, targets
+        if mnemonic in ("bl", "blx") and targets:
+            return Flow.CALL, targets
+        if mnemonic in ("bx", "mov") and instruction.operands in ("lr", "pc, lr"):
+            return Flow.RETURN, ()
+        if mnemonic in ("bx", "blx") or (mnemonic == "mov" and instruction.operands.startswith("pc,")):
+            targets = self._places(instruction, state.registers.get(instruction.operands.split(", ")[-1]))
+            if mnemonic == "blx":
+                return (Flow.CALL if len(targets) == 1 else Flow.INDIRECT_CALL), targets
+            return (Flow.JUMP if targets else Flow.INDIRECT_JUMP), targets
         if mnemonic in ("tbb", "tbh"):
-            return Flow.TABLE, None
+            return Flow.JUMP, self._branch_table(instruction, 1 if mnemonic == "tbb" else 2)
         if mnemonic == "udf":
-            return Flow.STOP, None
-        return self._load_flow(mnemonic, instruction)
+            return Flow.STOP, ()
+        return self._load_flow(mnemonic, instruction, state)
 
-    def _load_flow(self, mnemonic: str, instruction: Instruction) -> tuple[Flow, int | None]:
+    def _load_flow(self, mnemonic: str, instruction: Instruction, state: State) -> Target:
         """Loads of pc."""
         if mnemonic in ("pop", "ldmia", "ldmfd"):
-            return (Flow.RETURN if "pc" in register_list(instruction.operands) else Flow.NEXT), None
+            return (Flow.RETURN if "pc" in register_list(instruction.operands) else Flow.NEXT), ()
         if mnemonic == "ldr" and instruction.operands.startswith("pc, "):
             if POST_INDEXED.search(instruction.operands):
-                return Flow.RETURN, None
-            value = self._literal(instruction)
-            return (Flow.JUMP, value.value & ~1) if isinstance(value, Constant) else (Flow.INDIRECT_JUMP, None)
-        return Flow.NEXT, None
+                return Flow.RETURN, ()
+            targets = self._places(instruction, self._loaded(instruction, state))
+            return (Flow.JUMP if targets else Flow.INDIRECT_JUMP), targets
+        return Flow.NEXT, ()
+
+    def _places(self, instruction: Instruction, value: Value | None) -> tuple[int, ...]:
+        """The code addresses that a value stands for."""
+        if isinstance(value, Constant):
+            return (value.value & ~1,)
+        return jump_table(self._elf, value, instruction.address) if isinstance(value, TableEntry) else ()
+
+    def _branch_table(self, instruction: Instruction, size: int) -> tuple[int, ...]:
+        """The targets of `tbb` and `tbh`, whose table of half offsets follows and ends before the first target."""
+        base = instruction.address + instruction.size
+        targets: list[int] = []
+        while not targets or base + size * len(targets) < min(targets):
+            word = self._elf.word(base + size * len(targets) & ~3)
+            if word is None:
+                break
+            entry = word >> 8 * (base + size * len(targets) & 3) & (1 << 8 * size) - 1
+            targets.append(base + 2 * entry)
+        return tuple(sorted(set(targets)))
 
     def step(self, instruction: Instruction, state: State) -> Iterator[State]:
         mnemonic, condition = split(instruction.mnemonic)
@@ -146,7 +168,7 @@ class ArmFrames:
     def _value(self, base: str, parts: list[str], instruction: Instruction, state: State) -> Value | None:
         """What a register holds afterwards, as far as it matters for sp."""
         if base == "ldr":
-            return self._literal(instruction)
+            return self._loaded(instruction, state)
         source: Value | None = None
         if len(parts) > 1:
             register = parts[1] if len(parts) > 2 or base in ("mov", "movs") else parts[0]
@@ -163,9 +185,17 @@ class ArmFrames:
             return _computed(base, source.value, number)
         return None
 
-    def _literal(self, instruction: Instruction) -> Value | None:
+    def _loaded(self, instruction: Instruction, state: State) -> Value | None:
+        """What `ldr` loads: a literal, or an entry of a table whose address is known."""
         match = PC_RELATIVE.search(instruction.operands)
-        return literal(self._elf, ((instruction.address + 4) & ~3) + int(match[1])) if match else None
+        if match:
+            return literal(self._elf, ((instruction.address + 4) & ~3) + int(match[1]))
+        match = TWO_REGISTERS.search(instruction.operands)
+        if match is None:
+            return None
+        base, index = (state.registers.get(register) for register in match.group(1, 2))
+        known = base if isinstance(base, Constant) or match[3] else index
+        return TableEntry(known.value) if isinstance(known, Constant) else None
 
 
 def _moved_address(base: str, source: StackAddress, number: int, parts: list[str]) -> Value | None:

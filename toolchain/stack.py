@@ -14,7 +14,7 @@ from boards.board import Board
 from compiler.errors import UserError
 from toolchain.disassembly import Code, Instruction
 from toolchain.elf import Elf
-from toolchain.frames import Flow, Frames, NotAnalysable, State
+from toolchain.frames import Flow, Frames, NotAnalysable, State, joined
 from toolchain.frames_arm import ArmFrames
 from toolchain.frames_riscv import RiscvFrames
 
@@ -105,15 +105,17 @@ class Analysis:
 
     def _follow(self, entry: int) -> list[tuple[int, int | None]]:
         """The depth at each place of a function, with what is called there."""
-        seen: dict[int, int] = {}
+        seen: dict[int, State] = {}
         visits: dict[int, int] = {}
         found: dict[tuple[int, int | None], None] = {}
-        work = [(entry, State(0, {}), False)]
+        work = [(entry, self._frames.entry(), False)]
         while work:
             at, state, after_call = work.pop()
-            if seen.get(at, -1) >= state.depth:
+            before = seen.get(at)
+            state = state if before is None else joined(before, state)
+            if state == before:
                 continue
-            seen[at] = state.depth
+            seen[at] = state
             visits[at] = visits.get(at, 0) + 1
             instruction = self._code.get(at)
             if instruction is None:
@@ -130,7 +132,7 @@ class Analysis:
     ) -> list[tuple[int, State, bool]]:
         """What follows an instruction; its depth and call go into `found`."""
         try:
-            flow, target = self._frames.flow(instruction, state)
+            flow, targets = self._frames.flow(instruction, state)
             after = list(self._frames.step(instruction, state))
         except NotAnalysable as error:
             raise self._refuse(entry, f"{error} at {instruction}") from error
@@ -139,15 +141,13 @@ class Analysis:
         behind = instruction.address + instruction.size
         if flow in (Flow.INDIRECT_CALL, Flow.INDIRECT_JUMP):
             raise self._refuse(entry, f"an indirect call at {instruction}")
-        if flow is Flow.TABLE:
-            raise self._refuse(entry, f"a jump table at {instruction}")
         following: list[tuple[int, State, bool]] = []
-        if flow is Flow.CALL and target is not None:
-            found[state.depth, target] = None
+        if flow is Flow.CALL:
+            found[state.depth, targets[0]] = None
         if flow in (Flow.NEXT, Flow.BRANCH, Flow.CALL):
             following += [(behind, one, flow is Flow.CALL) for one in after]
-        if flow in (Flow.BRANCH, Flow.JUMP) and target is not None:
-            following += [(target, one, False) for one in after]
+        if flow in (Flow.BRANCH, Flow.JUMP):
+            following += [(target, one, False) for target in targets for one in after]
         return following
 
     def _refuse(self, entry: int, why: str) -> UserError:
