@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
+from compiler.kernels.conv_product_scalar import Blocking, BlockShape
 from compiler.kernels.depthwise_scalar import Weights
 from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
@@ -21,6 +21,7 @@ _CORE = ScalarCore(
 )
 _BLOCKING = Blocking(
     shapes=tuple(BlockShape(channels, 1, 1 + 3 * channels, 6, 45, 40, (4, 3, 2, 1)) for channels in (4, 3, 2, 1)),
+    pairs=tuple(BlockShape(channels, 1, 11 * channels + 5, 4, 45, 40, ()) for channels in (8, 4, 2)),
 )
 _DEPTHWISE = DepthwiseBlocking(
     weights=Weights.STACK, unrolled=9, pixels=(2, 1), loop_pixels=(2, 1), tap=4, output=45, group=12

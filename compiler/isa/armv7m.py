@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
+from compiler.kernels.conv_product_scalar import Blocking, BlockShape
 from compiler.kernels.depthwise_scalar import Weights
 from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
@@ -16,7 +16,7 @@ _CORE = ScalarCore(
     unsigned_inputs=False,
     unsigned_weights=False,
     saturates=True,
-    pinned=True,
+    pinned=False,
     options=CompileOptions(flags=("-disable-lsr", "-enable-misched=false")),
 )
 _BLOCKING = Blocking(
@@ -24,6 +24,8 @@ _BLOCKING = Blocking(
         BlockShape(channels, pixels, channels + pixels + channels * pixels, pixels + 3, 9, 30, (4, 3, 2, 1))
         for channels, pixels in ((2, 2), (4, 1), (2, 1), (1, 2), (1, 1))
     ),
+    pairs=(BlockShape(2, 2, 28, 8, 9, 30, ()),),
+    reach=4095,
 )
 _DEPTHWISE = DepthwiseBlocking(
     weights=Weights.ROW, unrolled=9, pixels=(4, 2, 1), loop_pixels=(2, 1), tap=1.75, output=10, group=10

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
+from compiler.kernels.conv_product_scalar import Blocking, BlockShape
 from compiler.kernels.depthwise_scalar import Weights
 from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions

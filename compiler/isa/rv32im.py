@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from compiler.kernels.conv_scalar_lowering import Blocking, BlockShape
+from compiler.kernels.conv_product_scalar import Blocking, BlockShape
 from compiler.kernels.depthwise_scalar import Weights
 from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
@@ -30,8 +30,13 @@ _BLOCKING = Blocking(
             30,
             (4, 3, 2, 1) if pixels == 1 else (2, 3, 1),
         )
-        for channels, pixels in ((4, 4), (4, 3), (8, 1), (4, 1), (2, 4), (2, 1), (1, 4), (1, 1))
+        for channels, pixels in ((4, 4), (4, 3), (2, 5), (8, 1), (4, 1), (2, 4), (2, 1), (1, 4), (1, 1))
     ),
+    pairs=tuple(
+        BlockShape(channels, pixels, 2 * channels + 2 * pixels + 6 * channels * pixels, 6, 13, 30, ())
+        for channels, pixels in ((2, 6), (2, 4), (2, 3))
+    ),
+    reach=2047,
 )
 _DEPTHWISE = DepthwiseBlocking(
     weights=Weights.REGISTERS, unrolled=9, pixels=(4, 5, 3, 2, 1), loop_pixels=(4, 2, 1), tap=2.5, output=14, group=10

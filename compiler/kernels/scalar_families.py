@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.codegen.builder import Function, Value
-from compiler.kernels.conv_scalar_lowering import Blocking, lower_conv_2d, lower_fully_connected
+from compiler.kernels import conv_pairs_lowering, conv_scalar_lowering
+from compiler.kernels.conv_product_scalar import Blocking, Product, conv_product, fully_connected_product
 from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking, lower_depthwise_conv_2d
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
@@ -27,13 +28,20 @@ class ScalarIsa:
         return self.core.options
 
     def conv_2d(self, layer: Conv2D) -> Lowered:
-        return lower_conv_2d(self.core, self.blocking, layer)
+        return self._product(conv_product(layer))
 
     def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
         return lower_depthwise_conv_2d(self.core, self.depthwise, layer)
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:
-        return lower_fully_connected(self.core, self.blocking, layer)
+        return self._product(fully_connected_product(layer))
+
+    def _product(self, product: Product) -> Lowered:
+        best = conv_scalar_lowering.candidate(self.core, self.blocking, product)
+        for other in conv_pairs_lowering.candidates(self.core, self.blocking, product):
+            if other.cost < best.cost:
+                best = other
+        return best.build()
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         """(a * b) >> 32 of signed i32 values."""

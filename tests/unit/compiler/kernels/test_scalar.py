@@ -6,6 +6,7 @@ Layers of one kind are merged into one program a core: small random geometries a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 
 from compiler import numerics
 from compiler.graph import DType
+from compiler.kernels import conv_pairs_lowering
+from compiler.kernels.conv_product_scalar import conv_product
 from compiler.kernels.conv_ring_scalar import ConvScalar
 from compiler.kernels.depthwise_scalar import DepthwiseScalar
 from compiler.kernels.kernel import Lowered, Place, Role
@@ -170,16 +173,63 @@ def _inputs(layer: Layer, shape: tuple[int, ...]) -> list[Array]:
     return [random, np.full(shape, -128, np.int8), np.full(shape, 127, np.int8), aligned, ~aligned]
 
 
-@pytest.mark.parametrize("core", CORES)
-@pytest.mark.parametrize("layers", [CONVOLUTIONS, DEPTHWISE, FULLY_CONNECTED], ids=["conv", "depthwise", "fc"])
-def test_layers_agree_with_the_reference(core: str, layers: list[Layer], tmp_path: Path) -> None:
+def _check(core: str, layers: Sequence[Layer], lowered: list[Lowered], folder: Path) -> None:
     shapes = [_shapes(layer) for layer in layers]
     rows = list(zip(*(_inputs(layer, shape) for layer, (shape, _) in zip(layers, shapes, strict=True)), strict=True))
-    lowered = _merged([_lowered(core, layer) for layer in layers])
-    found = run_layer(core, lowered, rows, [(DType.INT8, shape) for _, shape in shapes], tmp_path)
+    found = run_layer(core, _merged(lowered), rows, [(DType.INT8, shape) for _, shape in shapes], folder)
     for row, outputs in zip(rows, found, strict=True):
         for layer, x, got in zip(layers, row, outputs, strict=True):
             np.testing.assert_array_equal(got, _reference(layer, x), err_msg=repr(layer))
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("layers", [CONVOLUTIONS, DEPTHWISE, FULLY_CONNECTED], ids=["conv", "depthwise", "fc"])
+def test_layers_agree_with_the_reference(core: str, layers: list[Layer], tmp_path: Path) -> None:
+    _check(core, layers, [_lowered(core, layer) for layer in layers], tmp_path)
+
+
+def _heavy(layer: Conv2D, kind: int) -> Conv2D:
+    """The layer with weights that strain the packing of pairs: extremes, many zeros, alternating signs."""
+    weights = layer.weights.copy()
+    if kind == 0:
+        weights[:2] = -128
+    elif kind == 1:
+        weights[np.random.default_rng(kind).random(weights.shape) < 0.8] = 0
+        weights[-1] = 0
+    elif kind == 2:
+        weights[...] = np.resize([127, -127, -128, 127, 127], weights.shape)
+    return replace(layer, weights=weights)
+
+
+PAIRS = [
+    _heavy(_conv(seed, window, plain=seed % 2 == 0), seed % 4)
+    for seed, window in enumerate(
+        [
+            _square(12, 8, 8, 1),
+            _square(12, 8, 10, 1),
+            _square(13, 6, 8, 3),
+            _square(7, 2, 9, 3, 2),
+            _square(16, 4, 8, 3, 2),
+            _square(6, 18, 12, 1),
+            Window(7, 9, 2, 4, 7, 8, 2, 2, 2, 1, 1, 0, 2, 2),
+            Window(9, 10, 2, 9, 9, 8, 1, 5, 1, 1, 0, 2),
+        ]
+    )
+]
+
+
+@pytest.mark.parametrize("core", ["rv32imac", "cortex-m0", "cortex-m3"])
+def test_pairs_agree_with_the_reference(core: str, tmp_path: Path) -> None:
+    isa = isa_of(core)
+    layers, lowered = [], []
+    for layer in PAIRS:
+        built = [c.build() for c in conv_pairs_lowering.candidates(isa.core, isa.blocking, conv_product(layer))]
+        # The first of each kernel: row lengths differ in numbers only.
+        kernels = {low.calls[0].kernel: low for low in reversed(built)}
+        assert kernels, layer
+        layers += [layer] * len(kernels)
+        lowered += kernels.values()
+    _check(core, layers, lowered, tmp_path)
 
 
 def test_the_layers_reach_every_form() -> None:
