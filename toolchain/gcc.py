@@ -34,7 +34,7 @@ RISCV_FLAGS = ("-malign-data=natural",)
 
 LINK_FLAGS = (
     "-nostdlib", "-nostartfiles", "-static", "-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,--no-warn-rwx-segments",
-    "-Wl,--orphan-handling=error", "-Wl,--fatal-warnings", "-Wl,--nmagic",
+    "-Wl,--orphan-handling=error", "-Wl,--fatal-warnings", "-Wl,--nmagic", "-Wl,-z,noexecstack",
 )  # fmt: skip
 
 
