@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NumPy reference of whole models gives the golden bytes, the tensor before SOFTMAX included."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.reference import outputs_of
+from compiler.support import check_supported
+from tests.zoo.golden import FLOAT, INTEGER, SHIPPED, load
+
+
+@pytest.mark.parametrize("name", [*SHIPPED, *INTEGER, *FLOAT])
+def test_reference(name: str) -> None:
+    case = load(name)
+    check_supported(case.graph, case.model.name)
+    for row, inputs in enumerate(case.rows):
+        case.check(row, outputs_of(case.graph, inputs))
