@@ -25,7 +25,7 @@ class Debugger:
         self._pending = bytearray()
 
     def write_memory(self, address: int, data: bytes) -> None:
-        """Write through the core's view of the address space. DebuggerError where there is no memory."""
+        """Write through the core's view of the address space. QEMU drops what it has no memory for."""
         for start in range(0, len(data), CHUNK):
             part = data[start : start + CHUNK]
             answer = self._command(f"M{address + start:x},{len(part):x}:{part.hex()}")

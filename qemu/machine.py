@@ -71,7 +71,7 @@ class Emulation:
             for their in theirs:
                 their.close()
             self._debugger = Debugger(self._sockets[2])
-            self._monitor = Monitor(self._sockets[1])
+            self._monitor = Monitor(self._sockets[1], self._sockets[0], self._drain)
         except BaseException as error:
             for their in theirs:
                 their.close()
@@ -123,7 +123,7 @@ class Emulation:
         while pending:
             readable, writable = self._wait(LONGEST_PAUSE_S, sending=True)
             if readable:
-                self._inbox += self._receive()
+                self._drain()
             if writable:
                 try:
                     pending = pending[self._sockets[0].send(pending, socket.MSG_DONTWAIT) :]
@@ -134,15 +134,15 @@ class Emulation:
 
     def read(self, timeout_s: float) -> bytes:
         """Bytes that the board's UART sent, at least one; empty after `timeout_s`. EmulatorError when QEMU ended."""
-        if self._inbox:
-            data, self._inbox = self._inbox, b""
-            return data
         deadline, pause = time.monotonic() + timeout_s, FIRST_PAUSE_S
-        while not self._wait(max(0.0, min(pause, deadline - time.monotonic())), sending=False)[0]:
-            if time.monotonic() >= deadline:
-                return b""
+        while not self._inbox:
+            if self._wait(max(0.0, min(pause, deadline - time.monotonic())), sending=False)[0]:
+                self._drain()
+            elif time.monotonic() >= deadline:
+                break
             pause = min(2 * pause, LONGEST_PAUSE_S)
-        return self._receive()
+        data, self._inbox = self._inbox, b""
+        return data
 
     def _wait(self, timeout_s: float, sending: bool) -> tuple[bool, bool]:
         """Whether the console can be read and written; wakes QEMU where neither came in time.
@@ -156,14 +156,15 @@ class Emulation:
             self._execute("query-status")
         return bool(readable), bool(writable)
 
-    def _receive(self) -> bytes:
+    def _drain(self) -> None:
+        """Take what the console's socket holds. EmulatorError when it was closed."""
         try:
             data = self._sockets[0].recv(65536)
         except OSError as error:
             raise self._failure() from error
         if not data:
             raise self._failure()
-        return data
+        self._inbox += data
 
     def close(self) -> None:
         """Kill QEMU and wait for it."""

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,18 @@ class MonitorError(Exception):
 
 
 class Monitor:
-    """A QMP client on a connected socket."""
+    """A QMP client on a connected socket.
 
-    def __init__(self, stream: socket.socket, timeout_s: float = 10.0) -> None:
+    While it waits it calls `drain` whenever `console` can be read: QEMU answers nothing as long as the guest's output
+    finds the console's socket full.
+    """
+
+    def __init__(
+        self, stream: socket.socket, console: socket.socket, drain: Callable[[], None], timeout_s: float = 10.0
+    ) -> None:
         stream.settimeout(timeout_s)
-        self._stream = stream
+        self._stream, self._console, self._drain = stream, console, drain
+        self._timeout_s = timeout_s
         self._pending = b""
         self._message()
         self.execute("qmp_capabilities")
@@ -47,7 +56,15 @@ class Monitor:
             return path.read_bytes()
 
     def _message(self) -> dict[str, Any]:
+        deadline = time.monotonic() + self._timeout_s
         while b"\n" not in self._pending:
+            ready, _, _ = select.select([self._stream, self._console], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise MonitorError("QEMU does not answer")
+            if self._console in ready:
+                self._drain()
+            if self._stream not in ready:
+                continue
             try:
                 received = self._stream.recv(65536)
             except OSError as error:

@@ -27,6 +27,9 @@ volatile uint32_t model_dispatch;
 void model_invoke(void);
 void lock_up(void);
 void touch_stack(void);
+void unaligned(void);
+void multiply(void);
+void float_add(void);
 
 static uint8_t buffer[512];
 static uint32_t size, filled;
@@ -39,6 +42,12 @@ static int digit(char c) { return c <= '9' ? c - '0' : (c | 32) - 'a' + 10; }
 static const char *tail(const char *text, const char *head) {
     while (*head) if (*text++ != *head++) return 0;
     return text;
+}
+
+// The start-up's handler of faults ends here.
+void fault(void) {
+    line("e-[Fault]");
+    for (;;) {}
 }
 
 void firmware(void) {
@@ -71,6 +80,9 @@ void firmware(void) {
         } else if (tail(text, "name")) line("m-name-dut-[test]");
         else if (tail(text, "raw")) for (uint32_t i = 0; i < 256; i++) put((char)get());
         else if (tail(text, "touch")) touch_stack();
+        else if (tail(text, "unaligned")) unaligned();
+        else if (tail(text, "multiply")) multiply();
+        else if (tail(text, "float")) float_add();
         else if (tail(text, "lockup")) lock_up();
         else if (tail(text, "hang")) for (;;) {}
         else say("e-[Unknown command: "), say(text), line("]");

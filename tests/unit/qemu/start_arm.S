@@ -3,9 +3,8 @@
 .thumb
 .section .vectors, "a"
 .word __stack_top, start
-.rept 13
-.word lock_up
-.endr
+.word on_fault, on_fault, on_fault, on_fault, on_fault
+.word 0, 0, 0, 0, on_fault, on_fault, 0, on_fault
 .word SysTick_Handler
 
 .text
@@ -21,7 +20,7 @@ start:
     adds r0, #4
     b 1b
 2:  ldr r0, =0xE000E010
-    ldr r1, =999
+    ldr r1, =20000
     str r1, [r0, #4]
     movs r1, #7
     str r1, [r0]
@@ -38,11 +37,42 @@ SysTick_Handler:
     bx lr
 .size SysTick_Handler, . - SysTick_Handler
 
-// Undefined, so a fault; inside the handler of faults, a lockup.
+.type on_fault, %function
+on_fault:
+    ldr r0, =locking
+    ldr r0, [r0]
+    cmp r0, #0
+    bne undefined
+    bl fault
+
+// A fault, and another one in its handler.
 .global lock_up
 .type lock_up, %function
 lock_up:
+    ldr r0, =locking
+    str r0, [r0]
+undefined:
     udf #0
+
+.global unaligned
+.type unaligned, %function
+unaligned:
+    ldr r0, =__stack_limit + 1
+    ldr r0, [r0]
+    bx lr
+
+.global multiply
+.type multiply, %function
+multiply:
+    muls r0, r1, r0
+    bx lr
+
+// vadd.f32 s0, s0, s0; nobody enabled the float unit.
+.global float_add
+.type float_add, %function
+float_add:
+    .short 0xEE30, 0x0A00
+    bx lr
 
 .global touch_stack
 .type touch_stack, %function
@@ -85,3 +115,4 @@ model_invoke:
 .balign 4
 .global ticks
 ticks: .space 4
+locking: .space 4

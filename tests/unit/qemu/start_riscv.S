@@ -10,14 +10,40 @@ start:
     sw zero, 0(a0)
     addi a0, a0, 4
     j 1b
-2:  call firmware
+2:  la a0, on_fault
+    csrw mtvec, a0
+    call firmware
 
 .text
-// A trap vector that faults itself: RISC-V has no lockup, the guest spins.
+.balign 4
+on_fault:
+    call fault
+
+// RISC-V knows no lockup: the guest faults again and again.
 .global lock_up
 lock_up:
     csrw mtvec, zero
     unimp
+
+.global unaligned
+unaligned:
+    la a0, __stack_limit + 1
+    lw a0, 0(a0)
+    ret
+
+// mul a0, a0, a1
+.global multiply
+multiply:
+    .word 0x02B50533
+    ret
+
+// mstatus.FS = initial; fadd.s fa0, fa0, fa1
+.global float_add
+float_add:
+    li a0, 0x2000
+    csrs mstatus, a0
+    .word 0x00B57553
+    ret
 
 .global touch_stack
 touch_stack:

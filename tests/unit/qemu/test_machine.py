@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from boards.board import Board
 from boards.loader import board_names
 from qemu.console import Console, DeviceError, SilentDevice, Timeouts
 from qemu.machine import Emulation, EmulatorError, GuestLockup, TimeLimit
+from qemu.plugin import PluginUnavailable
 from qemu.profile import WINDOW, profile
 from qemu.stack import StackRegion
 from qemu.symbols import Symbols
@@ -61,7 +63,8 @@ def test_interrupts_strike_and_are_not_counted(build: Builder) -> None:
         emulation.resume()
         console = Console(emulation)
         console.wait_ready()
-        console.infer()
+        for _ in range(50):
+            console.infer()
         ticks = emulation.read_memory(Symbols(elf)["ticks"].address, 4)
     assert int.from_bytes(ticks, "little") > 10
     counted = profile(board, elf, "model", 2, [b"x"] * 50, 30)
@@ -84,6 +87,26 @@ def test_every_byte_value_passes_unchanged(name: str, build: Builder) -> None:
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH_SYSTEM)
+def test_output_that_nobody_has_read_yet_blocks_nothing(name: str, build: Builder) -> None:
+    board, elf = build(name)
+    with Emulation(board.emulator, elf, 30) as emulation:
+        emulation.resume()
+        console = Console(emulation, 40)
+        console.wait_ready()
+        console.load(bytes(512))
+        emulation.write(b"out%" * 10)
+        time.sleep(0.5)
+        emulation.stop()
+        emulation.resume()
+        data = b""
+        while data.count(b"m-ready") < 10:
+            received = emulation.read(5)
+            assert received
+            data += received
+        assert data.count(b"m-out-[" + b"00" * 32 + b"]\r\n") == 160
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_SYSTEM)
 def test_time_limit_kills(name: str, build: Builder) -> None:
     board, elf = build(name)
     started = time.monotonic()
@@ -96,6 +119,32 @@ def test_time_limit_kills(name: str, build: Builder) -> None:
             console.command("hang", 20)
     assert time.monotonic() - started < 10
     assert not alive(pid)
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "faults"),
+    [
+        ("qemu_m0", "unaligned", True),
+        ("qemu_m3", "unaligned", False),
+        ("qemu_m0", "multiply", False),
+        ("qemu_m4", "float", True),
+        ("qemu_rv32ec", "multiply", True),
+        ("qemu_rv32imac", "multiply", False),
+        ("qemu_rv32imac", "float", True),
+        ("qemu_rv32imafc", "float", False),
+    ],
+)
+def test_machines_fault_on_what_their_core_lacks(name: str, command: str, faults: bool, build: Builder) -> None:
+    board, elf = build(name)
+    with Emulation(board.emulator, elf, 20) as emulation:
+        emulation.resume()
+        console = Console(emulation)
+        console.wait_ready()
+        if faults:
+            with pytest.raises(DeviceError, match=rf"faulted at '{command}': e-\[Fault\]"):
+                console.command(command)
+        else:
+            assert console.command(command) == []
 
 
 def test_lockup_is_detected(build: Builder) -> None:
@@ -141,10 +190,24 @@ def test_an_elf_that_qemu_refuses(tmp_path: Path, build: Builder) -> None:
         pass
 
 
-def test_icount_gives_totals(build: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_compiler() -> Path:
+    raise PluginUnavailable("the host has no C compiler")
+
+
+@pytest.mark.parametrize("lacks", ["plugins", "compiler"])
+def test_icount_gives_totals(lacks: str, build: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     board, elf = build("qemu_m3")
-    monkeypatch.setattr("shutil.which", lambda tool: None if tool in ("cc", "gcc") else f"/usr/bin/{tool}")
+    if lacks == "plugins":
+        real = shutil.which(board.emulator.system)
+        path = tmp_path / board.emulator.system
+        path.write_text(
+            f"#!/bin/sh\ncase $* in *-plugin*) echo -plugin: invalid option; exit 1;; esac\nexec {real} $*\n"
+        )
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    else:
+        monkeypatch.setattr("qemu.profile.build_plugin", no_compiler)
     counted = profile(board, elf, "model", 2, [b"x"], 20)
     assert not counted.exact and not counted.inferences
-    assert "no C compiler" in counted.note
+    assert {"plugins": "invalid option", "compiler": "no C compiler"}[lacks] in counted.note
     assert counted.total == 10 * 1000  # the test firmware's clock shows 10 us across its wrap
