@@ -37,7 +37,10 @@ class Code:
 
 def disassemble(compiler: Compiler, image: Path) -> Code:
     """All code of an ELF file."""
-    options = [] if compiler.core.triple.startswith("thumb") else ["-M", "no-aliases,numeric"]
+    options = ["-M", "no-aliases,numeric"]
+    if compiler.is_arm:
+        # objdump takes Helium for old coprocessor instructions unless it is told the architecture.
+        options = ["-m", "armv8.1-m.main"] if "v8.1m" in compiler.core.triple else []
     result = run_tool([str(compiler.tool("objdump")), "-d", "-w", "-z", *options, image.name], image.parent)
     if result.code != 0:
         raise RuntimeError(f"objdump: {result.text}")
