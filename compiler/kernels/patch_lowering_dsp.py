@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,9 @@ from numpy.typing import NDArray
 
 from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, Lowered, Place, Role
 from compiler.kernels.packing import accumulator_bounds, folded_bias, pad_depth
-from compiler.kernels.patch_matrix_dsp import Gather, PatchMatrix, Source
-from compiler.kernels.problems import Conv2D, FullyConnected, Requantization, Window
+from compiler.kernels.patch_gather_dsp import Gather, Source
+from compiler.kernels.patch_matrix_dsp import PatchMatrix
+from compiler.kernels.problems import Conv2D, FullyConnected, Requantization
 from compiler.kernels.requantize_dsp import plan
 from compiler.kernels.row_ring_dsp import RingPlan
 
@@ -45,42 +48,84 @@ class _Matrix:
         return int(self.weights.shape[2])
 
 
+@dataclass(frozen=True)
+class _Way:
+    """How patches are gathered: the form, its sizes as the kernel takes them, and the ring's."""
+
+    gather: Gather
+    sizes: tuple[Argument, ...]
+    scratch: int
+    ring: tuple[Argument, ...] = ()
+
+
 def lower_conv_2d(layer: Conv2D) -> Lowered:
     w = layer.window
-    weights = layer.weights.reshape(w.output_channels, w.kernel_height, -1)
-    taps = w.dilation_width > 1 and w.kernel_width > 1
-    if taps:
-        weights = layer.weights.reshape(w.output_channels, w.kernel_height * w.kernel_width, w.input_channels)
+    taps = w.kernel_width if w.dilation_width > 1 else 1
+    weights = layer.weights.reshape(w.output_channels, w.kernel_height * taps, -1)
     matrix = _Matrix(weights, layer.bias, layer.input_zero_point, layer.requantization)
     pixels = w.output_height * w.output_width
     if w.is_pointwise:
-        return _lower(matrix, Source.FLAT, pixels, w.input_channels, (), 0, layer.macs)
-    padded = w.pad_top or w.pad_left or w.pad_bottom or w.pad_right
-    source = Source.RING if padded else Source.PLANE
-    ring = RingPlan.of(w)
-    row = ring.row_bytes if padded else w.input_width * w.input_channels
-    tap = w.dilation_width * w.input_channels
-    window = (
-        w.output_width,
-        w.stride_width * w.input_channels,
-        w.stride_height * row % ring.bytes if padded else w.stride_height * row,
-        w.stride_height,
-        ring.rows,
-        w.kernel_width,
-        tap,
-        *(ring.arguments(w, layer.input_zero_point) if padded else ()),
-    )
-    step = w.dilation_height * row - (w.kernel_width * tap if taps else 0)
-    copy = ring.copy_bytes if padded else 4
-    used = ring.bytes if padded else 0
-    return _lower(matrix, source, pixels, step, window, used, layer.macs, w, taps, copy)
+        return _lower(matrix, pixels, _flat(matrix, pixels), layer.macs)
+    return _lower(matrix, pixels, partial(_windowed, layer, matrix, taps), layer.macs)
 
 
 def lower_fully_connected(layer: FullyConnected) -> Lowered:
     weights = layer.weights.astype(np.int64) - layer.filter_zero_point
-    parts = _as_int8_sums(weights)
-    matrix = _Matrix(np.stack(parts, 1), layer.bias, layer.input_zero_point, layer.requantization)
-    return _lower(matrix, Source.FLAT, layer.batches, weights.shape[1], (), 0, layer.macs)
+    parts = np.stack(_as_int8_sums(weights), 1)
+    matrix = _Matrix(parts, layer.bias, layer.input_zero_point, layer.requantization)
+    return _lower(matrix, layer.batches, _flat(matrix, layer.batches), layer.macs)
+
+
+def _flat(matrix: _Matrix, pixels: int) -> Callable[[int], _Way]:
+    def way(at_once: int) -> _Way:
+        whole, tail = divmod(matrix.run, 4)
+        unroll, straight = _steps(whole)
+        back = -(-pixels % at_once)  # negative: the last group starts so many pixels earlier
+        sizes = (-(-pixels // at_once), matrix.channels, back * matrix.run, back * matrix.channels, 4 * whole)
+        return _Way(Gather(Source.FLAT, matrix.runs, unroll, tail, straight), sizes, 0)
+
+    return way
+
+
+def _windowed(layer: Conv2D, matrix: _Matrix, taps: int, at_once: int) -> _Way:
+    w = layer.window
+    padded = bool(w.pad_top or w.pad_left or w.pad_bottom or w.pad_right)
+    ring = RingPlan.of(w)
+    row = ring.row_bytes if padded else w.input_width * w.input_channels
+    whole, tail = divmod(matrix.run, 4)
+    unroll, straight = _steps(whole)
+    gather = Gather(
+        Source.RING if padded else Source.PLANE,
+        matrix.runs,
+        unroll,
+        tail,
+        straight,
+        taps,
+        w.output_width % at_once == 0,
+        ring.copy_bytes if padded else 4,
+    )
+    sizes = (
+        -(-w.output_height * w.output_width // at_once),
+        matrix.channels,
+        w.output_height,
+        w.output_width,
+        w.stride_width * w.input_channels,
+        w.dilation_height * row,
+        w.stride_height * row % ring.bytes if padded else w.stride_height * row,
+        w.stride_height,
+        ring.rows,
+        w.dilation_width * w.input_channels,
+        4 * whole,
+    )
+    ring_arguments = tuple(ring.arguments(w, layer.input_zero_point)) if padded else ()
+    return _Way(gather, sizes, ring.bytes if padded else 0, ring_arguments)
+
+
+def _steps(whole: int) -> tuple[int, bool]:
+    """Quads converted at a time, and whether that is the whole run."""
+    if 0 < whole <= 4:
+        return whole, True
+    return (next(u for u in (4, 3, 2, 1) if whole % u == 0) if whole else 0), False
 
 
 def _as_int8_sums(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -94,25 +139,13 @@ def _as_int8_sums(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
             return parts
 
 
-def _lower(
-    matrix: _Matrix,
-    source: Source,
-    pixels: int,
-    segment_step: int,
-    window: tuple[Argument, ...],
-    scratch: int,
-    macs: int,
-    geometry: Window | None = None,
-    taps: bool = False,
-    copy_bytes: int = 4,
-) -> Lowered:
+def _lower(matrix: _Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int) -> Lowered:
     flat = matrix.weights.reshape(matrix.channels, -1)
     low, high = accumulator_bounds(flat, matrix.bias, matrix.input_zero_point)
     bias = folded_bias(flat, matrix.bias, matrix.input_zero_point)
     wide = flat.size <= _WIDE_BYTES
     records = plan(matrix.requantization, bias, low, high, 8 if wide else 0)
 
-    whole, tail = divmod(matrix.run, 4)
     quads = _quads(matrix)
     unroll = min(_UNROLLS, key=lambda u: -(-quads.shape[1] // u) * ((17 if wide else 20) * u + 4))
     padded = -(-quads.shape[1] // unroll) * unroll
@@ -130,35 +163,26 @@ def _lower(
     if overlap:
         rows = np.concatenate([rows, np.append(np.diff(starts), 0)[:, None]], 1)
 
-    gather = Gather(
-        source,
-        next((u for u in (4, 3, 2, 1) if whole % u == 0), 0) if whole else 0,
-        tail,
-        taps,
-        matrix.runs * tail > 4 and at_once > 1,
-        copy_bytes,
-    )
-    kernel = PatchMatrix(gather, block, at_once, unroll, records.form, overlap, unroll == padded, wide)
-    buffer = -(-scratch // 8) * 8
+    way = way_of(at_once)
+    once = unroll == padded
+    kernel = PatchMatrix(way.gather, block, at_once, unroll, records.form, overlap, once, wide)
+    buffer = -(-way.scratch // 8) * 8
+    buffer_bytes = 8 * at_once * padded
     table = Constant((rows & 0xFFFFFFFF).astype("<u4").tobytes())
+    tails = 8 * at_once * (matrix.run // 4) * matrix.runs
     arguments: tuple[Argument, ...] = (
         INPUT,
         OUTPUT,
         Constant(packed.tobytes()),
         table,
         len(table.data),
-        Place(Role.SCRATCH, 0, buffer),
-        8 * at_once * padded,
-        -(-pixels // at_once),
-        pixels,
-        matrix.channels,
-        matrix.runs if not taps or geometry is None else geometry.kernel_height,
-        4 * whole,
-        segment_step,
-        8 * at_once * whole * matrix.runs,
-        *window,
+        Place(Role.SCRATCH, 0, 0 if once else buffer),
+        buffer_bytes,
+        *way.sizes,
+        tails,
+        *way.ring,
     )
-    return Lowered((KernelCall(kernel, arguments),), buffer + 8 * at_once * padded, macs)
+    return Lowered((KernelCall(kernel, arguments),), way.scratch if once else buffer + buffer_bytes, macs)
 
 
 def _quads(matrix: _Matrix) -> NDArray[Any]:
