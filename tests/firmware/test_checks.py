@@ -13,7 +13,8 @@ from boards.loader import board_names, load_board
 from compiler.artifact import ArenaTensor, CompiledModel
 from compiler.errors import UserError
 from tests.firmware.fake import fake_model
-from toolchain.firmware import FirmwareOptions, build_firmware
+from toolchain.firmware import build_firmware
+from toolchain.options import FirmwareOptions
 
 OTHER = '__asm__ volatile(".option push\\n .option arch, CODE\\n .option pop");'
 

@@ -16,7 +16,8 @@ from qemu.inputs import InputMemory
 from qemu.machine import Emulation
 from qemu.profile import WINDOW, profile
 from tests.firmware.fake import expected, fake_model, input_port
-from toolchain.firmware import FirmwareOptions, FirmwareResult, build_firmware
+from toolchain.firmware import FirmwareResult, build_firmware
+from toolchain.options import FirmwareOptions
 
 Build = Callable[[str], tuple[Board, FirmwareResult]]
 BOARDS = ("qemu_m3", "pico", "qemu_m33", "ch32v003", "netduinoplus2")

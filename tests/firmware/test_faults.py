@@ -15,7 +15,8 @@ from qemu.machine import Emulation
 from qemu.symbols import Symbols
 from tests.firmware.emulated import booted
 from tests.firmware.fake import fake_model
-from toolchain.firmware import FirmwareOptions, build_firmware
+from toolchain.firmware import build_firmware
+from toolchain.options import FirmwareOptions
 
 CASES = (
     ("qemu_m4f", "*(volatile int *)0xF0000000u = 1;", {3, 5}),

@@ -18,7 +18,8 @@ from tests.firmware.emulated import booted
 from tests.firmware.fake import expected, fake_model
 from tests.firmware.fake_state import expected as expected_state
 from tests.firmware.fake_state import state_model
-from toolchain.firmware import FirmwareOptions, FirmwareResult, build_firmware
+from toolchain.firmware import FirmwareResult, build_firmware
+from toolchain.options import FirmwareOptions
 
 
 def build(board: Board, model: CompiledModel, out: Path, options: FirmwareOptions | None = None) -> FirmwareResult:

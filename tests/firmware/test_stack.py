@@ -11,7 +11,8 @@ from boards.loader import load_board
 from qemu.stack import StackRegion
 from tests.firmware.emulated import booted
 from tests.firmware.fake import fake_model
-from toolchain.firmware import FirmwareOptions, build_firmware
+from toolchain.firmware import build_firmware
+from toolchain.options import FirmwareOptions
 
 BOARDS = ("qemu_m0", "qemu_m3", "qemu_m4f", "qemu_m7", "qemu_m55", "qemu_rv32ec", "qemu_rv32imac", "qemu_rv32imafc")
 
