@@ -12,8 +12,8 @@ from compiler.kernels.conv_product_scalar import (
     BlockShape,
     Candidate,
     Product,
-    block_records,
     block_starts,
+    channel_entries,
     geometry,
 )
 from compiler.kernels.conv_rows_scalar import Copy
@@ -117,18 +117,15 @@ def _lower(core: ScalarCore, product: Product, plan: _Plan) -> Lowered:
         pixels=shape.pixels,
         copy=Copy.PAIRS,
         single=segments == 1,
+        shared=table.shared,
         pitch=2 * w.stride_width * w.input_channels if shape.pixels > 1 else 0,
     )
     values = geometry(w, kernel, product.input_zero_point * 0x10001, segments, plan.pointers + plan.expanded)
+    values |= channel_entries(table, starts, shape.channels)
     values |= {
         "weights": Constant(b"".join(stream for stream, _ in plan.streams)),
-        "blocks": block_records(table, starts, shape.channels),
-        "block_count": len(starts),
         "segment_bytes": 0,
         "expanded": Place(Role.SCRATCH, offset=plan.pointers),
-        "clamp_size": table.size,
-        "clamp_minimum": table.minimum,
-        "clamp_offset": table.offset,
     }
     call = KernelCall(kernel, tuple(values[name] for name in ConvPairs.parameters))
     return Lowered((call,), plan.scratch, product.macs)

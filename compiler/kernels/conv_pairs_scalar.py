@@ -18,7 +18,6 @@ from compiler.codegen.builder import I16, I32, Value
 from compiler.kernels.conv_rows_scalar import FIELDS, RowKernel
 from compiler.kernels.kernel import KernelFunction
 from compiler.kernels.packing import Int64Array
-from compiler.kernels.scalar_requantize import WORDS
 
 LIMIT = 255
 """The greatest sum of absolute weights in a window: |a*w + ...| <= 128 * LIMIT < 2**15, likewise the lower halves."""
@@ -38,7 +37,8 @@ class ConvPairs(RowKernel):
     @property
     def name(self) -> str:
         block = f"{self.channels}x{self.pixels}p{self.pitch}"
-        return f"convpairs_{self.core.tag}_{block}_{self.form.tag}{'_s' if self.single else ''}"
+        flags = f"{'s' if self.single else ''}{'c' if self.shared else ''}"
+        return f"convpairs_{self.core.tag}_{block}_{self.form.tag}_{flags}"
 
     def row(self, f: KernelFunction, first: Value, output: Value) -> None:
         def block(_: Value, carried: list[Value]) -> list[Value]:
@@ -80,7 +80,7 @@ class ConvPairs(RowKernel):
         return f.loop(count, segment, [source, f.pointer("expanded")])[0]
 
     def _block(self, f: KernelFunction, first: Value, at: Value, output: Value, record: Value) -> None:
-        starts = [f.load(I32, record, 4 + 4 * WORDS * j) for j in range(self.channels)]
+        starts = self.biases(f, record)
 
         def segment(base: Value, state: list[Value]) -> list[Value]:
             weights, *sums = state

@@ -103,13 +103,23 @@ def block_starts(channels: int, block: int) -> list[int]:
     return [min(start, channels - block) for start in range(0, channels, block)]
 
 
-def block_records(table: ChannelTable, starts: list[int], block: int) -> Constant:
-    """int32 records [block]: the offset of its channels, then WORDS a channel."""
-    records = np.empty((len(starts), 1 + WORDS * block), np.int64)
-    records[:, 0] = starts
-    for record, start in zip(records, starts, strict=True):
-        record[1:] = table.words[start : start + block].reshape(-1)
-    return Constant((records & 0xFFFFFFFF).astype("<u4").tobytes())
+def channel_entries(table: ChannelTable, starts: list[int], block: int) -> dict[str, Argument]:
+    """The table entries of requantisation: records of blocks (the offset of its channels, then WORDS a channel, or its
+    bias alone), what channels share, and the clamp."""
+    words = table.words[:, :1] if table.shared else table.words
+    records = np.array([[start, *words[start : start + block].ravel()] for start in starts])
+    common = [int(word) for word in table.words[0]] if table.shared else [0] * WORDS
+    return {
+        "blocks": Constant((records & 0xFFFFFFFF).astype("<u4").tobytes()),
+        "block_count": len(starts),
+        "channel_bias": 0,
+        "channel_multiplier": common[1],
+        "channel_rounding": common[2],
+        "channel_shift": common[3],
+        "clamp_size": table.size,
+        "clamp_minimum": table.minimum,
+        "clamp_offset": table.offset,
+    }
 
 
 def geometry(w: Window, kernel: RowKernel, fill: int, segments: int, before_ring: int) -> dict[str, Argument]:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from compiler.codegen.builder import I32, PTR, Value
+from compiler.codegen.builder import PTR, Value
 from compiler.kernels.conv_rows_scalar import FIELDS, RowKernel
 from compiler.kernels.kernel import KernelFunction
-from compiler.kernels.scalar_requantize import WORDS
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class ConvScalar(RowKernel):
     @property
     def name(self) -> str:
         block = f"{self.channels}x{self.pixels}u{self.unroll}{f'p{self.pitch}' if self.pitch else ''}"
-        flags = f"{self.copy.value}{'s' if self.single else ''}{'t' if self.sums else ''}"
+        flags = f"{self.copy.value}{'s' if self.single else ''}{'c' if self.shared else ''}{'t' if self.sums else ''}"
         flags += f"g{self.gather}" if self.gather else ""
         return f"conv_{self.core.tag}_{block}_{self.form.tag}_{flags}"
 
@@ -55,7 +54,7 @@ class ConvScalar(RowKernel):
 
         def block(_: Value, carried: list[Value]) -> list[Value]:
             weights, record = carried
-            starts = [f.load(I32, record, 4 + 4 * WORDS * j) for j in range(self.channels)]
+            starts = self.biases(f, record)
             accumulators = [
                 f.sub(start, corrections[p]) if corrections else start for start in starts for p in range(self.pixels)
             ]

@@ -53,6 +53,10 @@ FIELDS = (
     "row_stride",  # input rows between output rows
     "row_span",  # input rows of a window
     "fill",  # the padding in all four bytes
+    "channel_bias",  # unused: here begin a channel's words where all channels share them
+    "channel_multiplier",
+    "channel_rounding",
+    "channel_shift",
     "clamp_size",
     "clamp_minimum",
     "clamp_offset",
@@ -72,7 +76,8 @@ class Copy(Enum):
 
 @dataclass(frozen=True)
 class RowKernel(Kernel):
-    """A block is `channels` x `pixels`. `single`: the window is one segment."""
+    """A block is `channels` x `pixels`. `single`: the window is one segment. `shared`: channels have one
+    requantisation, which is in the table; their records are biases."""
 
     core: ScalarCore
     form: Form
@@ -80,6 +85,7 @@ class RowKernel(Kernel):
     pixels: int
     copy: Copy
     single: bool
+    shared: bool
 
     @property
     def options(self) -> CompileOptions:  # type: ignore[override]
@@ -88,7 +94,14 @@ class RowKernel(Kernel):
     @property
     def block_bytes(self) -> int:
         """A block's record: its offset in the output pixel, then each channel's words."""
-        return 4 + 4 * WORDS * self.channels
+        return 4 + self.channel_bytes * self.channels
+
+    @property
+    def channel_bytes(self) -> int:
+        return 4 if self.shared else 4 * WORDS
+
+    def biases(self, f: KernelFunction, record: Value) -> list[Value]:
+        return [f.load(I32, record, 4 + self.channel_bytes * j) for j in range(self.channels)]
 
     @abstractmethod
     def row(self, f: KernelFunction, first: Value, output: Value) -> None:
@@ -236,7 +249,8 @@ class RowKernel(Kernel):
         requantizer = Requantizer(self.core, self.form)
         targets = self.spaced(f, f.offset(output, f.load(I32, record)), "pixel_output")
         clamp = (f.integer("clamp_size"), f.integer("clamp_minimum"), f.integer("clamp_offset"))
+        common = load_channel(f, f.arguments[0], 4 * FIELDS.index("channel_bias")) if self.shared else None
         for j in range(self.channels):
-            channel = load_channel(f, record, 4 + 4 * WORDS * j)
+            channel = common or load_channel(f, record, 4 + self.channel_bytes * j)
             for p in range(self.pixels):
                 f.store_i8(requantizer.emit(f, accumulators[j * self.pixels + p], channel, clamp), targets[p], j)

@@ -12,8 +12,8 @@ from compiler.kernels.conv_product_scalar import (
     BlockShape,
     Candidate,
     Product,
-    block_records,
     block_starts,
+    channel_entries,
     geometry,
 )
 from compiler.kernels.conv_ring_scalar import ConvScalar
@@ -65,6 +65,7 @@ def _lower(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring:
         pixels=shape.pixels,
         copy=Copy.NONE if not ring else Copy.BYTES if w.input_width * w.input_channels % 4 else Copy.WORDS,
         single=segments == 1,
+        shared=table.shared,
         unroll=unroll,
         gather=choice.gather,
         sums=sum_factor != 0,
@@ -74,17 +75,13 @@ def _lower(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring:
     gathered = -(-shape.pixels * padded // 4) * 4 if choice.gather else 0
     fill = ((product.input_zero_point + 128 * core.unsigned_inputs) & 0xFF) * 0x01010101
     values = geometry(w, kernel, fill, segments, pointers + gathered)
+    values |= channel_entries(table, starts, shape.channels)
     values |= {
         "weights": _packed_weights(core, weights, starts, shape.channels),
-        "blocks": block_records(table, starts, shape.channels),
-        "block_count": len(starts),
         "segment_bytes": length if choice.gather else padded,
         "product_bytes": padded,
         "gathered": Place(Role.SCRATCH, offset=pointers) if choice.gather else 0,
         "sum_factor": sum_factor,
-        "clamp_size": table.size,
-        "clamp_minimum": table.minimum,
-        "clamp_offset": table.offset,
     }
     # The last window of the last row may read to the end of its padded segment.
     scratch = pointers + gathered + (values["ring_bytes"] + unroll if ring else 0)  # type: ignore[operator]

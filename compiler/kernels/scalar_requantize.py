@@ -46,13 +46,17 @@ class Form:
 @dataclass(frozen=True, eq=False)
 class ChannelTable:
     """`words` int64 [channels, WORDS]; `size`, `minimum` and `offset` are the call's clamp parameters: the clamp's
-    width, its lower end, and the zero point above it (general form)."""
+    width, its lower end, and the zero point above it (general form). `shared`: channels differ in their bias only."""
 
     form: Form
     words: Int64Array
     size: int
     minimum: int
     offset: int
+
+    @property
+    def shared(self) -> bool:
+        return _alike(self.words)
 
 
 def channel_table(
@@ -61,28 +65,36 @@ def channel_table(
     """The table for accumulators within `bounds` (least and greatest, without overflow), started at `bias`."""
     low, high = bounds
     right = np.maximum(-r.shifts, 0)
-    constant = (requantize(low, r) == requantize(high, r)) & (low >= -(1 << 31)) & (high < 1 << 31)
-    constant &= (r.shifts <= 0) & (r.multipliers >= 0)
     whole = (r.minimum, r.maximum) == (-128, 127)
     origin = core.byte_origin if whole else r.minimum
-    shift = np.where(constant, 1, right + 1)
-    multiplier = np.where(constant, 0, r.multipliers)
-    offset = np.where(constant, requantize(low, r) - origin << 1, ((2 * (r.zero_point - origin) + 1) << right) + 1)
+    lowest, highest = requantize(low, r), requantize(high, r)
+    monotone = (r.shifts <= 0) & (low >= -(1 << 31)) & (high < 1 << 31)
+    constant = (lowest == highest) & monotone
+    settled = np.zeros_like(constant)
+    offset = ((2 * (r.zero_point - origin) + 1) << right) + 1
     greatest = np.maximum(abs(low), abs(high))
-    fits = constant | (greatest < 1 << 29) & (right >= 1) & (
-        ((greatest * multiplier) >> 30) + abs(offset) < (1 << 31) - 4
-    )
-    if fits.all() and (r.multipliers >= 0).all():
-        ties = ~constant & (low < 0) & (r.minimum < r.zero_point)
+    fits = (greatest < 1 << 29) & (right >= 1)
+    fits &= ((greatest * r.multipliers) >> 30) + abs(offset) < (1 << 31) - 4
+    words = np.stack([bias, r.multipliers, offset, right + 1], axis=1)
+    if not (fits.all() and _alike(words)):
+        # What never changes needs no multiplication, nor a form that could overflow.
+        settled = constant
+        fixed = np.stack([bias, np.zeros_like(bias), lowest - origin << 1, np.ones_like(bias)], axis=1)
+        words = np.where(settled[:, None], fixed, words)
+        fits |= settled
+    if fits.all():
+        # The correction of ties leaves settled channels alone: their product is 0, hence not negative.
+        ties = ~settled & (low < 0) & (r.minimum < r.zero_point)
         rounding = Rounding.TIES if ties.any() else Rounding.FAST
-        if ties.any():
-            # The correction would also reach a channel replaced by its constant; its product is 0, hence not negative.
-            assert (multiplier[constant] == 0).all()
-        words = np.stack([bias, multiplier, offset, shift], axis=1)
     else:
         rounding = Rounding.GENERAL
         words = np.stack([bias, r.multipliers, right, np.maximum(r.shifts, 0)], axis=1)
     return ChannelTable(Form(rounding, whole), words, r.maximum - r.minimum, r.minimum, r.zero_point - origin)
+
+
+def _alike(words: Int64Array) -> bool:
+    """All channels have the same entries but for the bias."""
+    return bool((words[:, 1:] == words[0, 1:]).all())
 
 
 @dataclass(frozen=True)
