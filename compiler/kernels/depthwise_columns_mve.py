@@ -8,6 +8,7 @@ row stride 1 the same load serves two output rows, by weights one byte further.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +86,7 @@ class DepthwiseColumnsMve(Kernel):
         "records",
         *OUTPUT_PARAMETERS,
     )
-    options = CompileOptions()
+    options = CompileOptions(flags=("-enable-misched=false", "-disable-cgp"))
 
     @property
     def name(self) -> str:
@@ -119,10 +120,7 @@ class DepthwiseColumnsMve(Kernel):
     ) -> None:
         channels, columns = f.integer("channels"), f.pointer("columns")
         limits = output_range(f, self.mode)
-        across = [lane // self.strip for lane in range(self.outputs)]
-        down = [lane % self.strip for lane in range(self.outputs)]
-        kind = V4I32 if self.outputs == 4 else V8I16
-        offsets = lane_values(f, kind, [(across, channels), (down, second_row)])
+        offsets = output_offsets(f, range(self.width), self.strip, channels, second_row)
 
         def channel(_: Value, carried: list[Value]) -> list[Value]:
             weight, record, out, *sources = carried
@@ -132,9 +130,7 @@ class DepthwiseColumnsMve(Kernel):
 
             def group(_: Value, carried: list[Value]) -> list[Value]:
                 x, to = carried
-                windows = [load_chunk(f, x, 4 * self.stride * p, words=True) for p in range(self.width)]
-                sums = [dot(f, f.const(0), w, window) for window in windows for w in taps]
-                store_outputs(f, self.mode, sums, bias, scale, limits, to, offsets)
+                store_outputs(f, self.mode, x, self.stride, range(self.width), taps, bias, scale, limits, to, offsets)
                 return [f.offset(x, 4 * self.width * self.stride), f.offset(to, f.mul(channels, self.width))]
 
             def part(index: Value, _: list[Value]) -> None:
@@ -243,20 +239,42 @@ def _outputs(width: int, strip: int) -> int:
 def store_outputs(
     f: KernelFunction,
     mode: RequantizeMode,
-    sums: list[Value],
+    x: Value,
+    stride: int,
+    columns: Sequence[int],
+    taps: list[Value],
     bias: Value,
     scale: Scale,
     limits: OutputRange,
     to: Value,
     offsets: Value,
 ) -> None:
-    """Four or eight sums of one channel to the bytes at `to` + `offsets`."""
-    added = splat(f, bias, V4I32)
-    if len(sums) == 4:
-        store_strided(f, requantize(f, mode, f.add(gather_lanes(f, sums), added), scale, limits), to, offsets)
-        return
-    even, odd = (f.add(gather_lanes(f, sums[first::2]), added) for first in (0, 1))
-    scatter_bytes(f, requantize_pair(f, mode, even, odd, (scale, scale), limits), to, offsets)
+    """Four or eight outputs of one channel: those of `columns` (output columns from `x` on), each in as many rows as
+    there are `taps`, to the bytes at `to` + `offsets`."""
+    added, quads = splat(f, bias, V4I32), []
+    together = 4 // len(taps)
+    for first in range(0, len(columns), together):
+        sums: dict[int, list[Value]] = {}
+        for column in columns[first : first + together]:
+            if column not in sums:
+                window = load_chunk(f, x, 4 * stride * column, words=True)
+                sums[column] = [dot(f, f.const(0), tap, window) for tap in taps]
+        lanes = [total for column in columns[first : first + together] for total in sums[column]]
+        quads.append(f.add(gather_lanes(f, lanes), added))
+        f.split()
+    if len(quads) == 1:
+        store_strided(f, requantize(f, mode, quads[0], scale, limits), to, offsets)
+    else:
+        scatter_bytes(f, requantize_pair(f, mode, quads[0], quads[1], (scale, scale), limits), to, offsets)
+
+
+def output_offsets(f: KernelFunction, columns: Sequence[int], strip: int, channels: Value, second_row: Value) -> Value:
+    """The offsets that `store_outputs` needs: of four outputs in turn, of eight the second four in the odd lanes."""
+    places = [(column, row) for column in columns for row in range(strip)]
+    if len(places) == 8:
+        places = [places[lane // 2 + lane % 2 * 4] for lane in range(8)]
+    across, down = zip(*places, strict=True)
+    return lane_values(f, V4I32 if len(places) == 4 else V8I16, [(across, channels), (down, second_row)])
 
 
 def packed_weights(weights: NDArray[np.int8], strip: int) -> NDArray[np.int8]:

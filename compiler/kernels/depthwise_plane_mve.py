@@ -14,7 +14,13 @@ import numpy as np
 from llvmlite import ir
 
 from compiler.codegen.builder import I16, PTR, Value
-from compiler.kernels.depthwise_columns_mve import LANES, REACH, packed_weights, store_outputs
+from compiler.kernels.depthwise_columns_mve import (
+    LANES,
+    REACH,
+    output_offsets,
+    packed_weights,
+    store_outputs,
+)
 from compiler.kernels.kernel import (
     INPUT,
     OUTPUT,
@@ -39,13 +45,11 @@ from compiler.kernels.products_mve import (
 )
 from compiler.kernels.vector_mve import (
     CHUNK,
-    V4I32,
     V8I1,
     V8I16,
     OutputRange,
     RequantizeMode,
     Scale,
-    dot,
     fill_bytes,
     gather_bytes,
     insert_high,
@@ -57,6 +61,21 @@ from compiler.kernels.vector_mve import (
 
 WIDEST = 4
 """Vectors of eight columns at most."""
+
+
+class _Lanes:
+    """Store offsets of the groups' lanes; those asked for before the loops stay in registers."""
+
+    def __init__(self, f: KernelFunction, channels: Value, row_bytes: Value, strip: int) -> None:
+        self.f, self.channels, self.row_bytes, self.strip = f, channels, row_bytes, strip
+        self._known: dict[tuple[tuple[int, ...], Value], Value] = {}
+
+    def offsets(self, columns: list[int], second_row: Value) -> Value:
+        """Those of a group: its columns from its first one."""
+        key = (tuple(columns), second_row)
+        if key not in self._known:
+            self._known[key] = output_offsets(self.f, columns, self.strip, self.channels, second_row)
+        return self._known[key]
 
 
 @dataclass(frozen=True)
@@ -88,7 +107,7 @@ class DepthwisePlaneMve(Kernel):
         "records",
         *OUTPUT_PARAMETERS,
     )
-    options = CompileOptions()
+    options = CompileOptions(flags=("-enable-misched=false", "-disable-cgp"))
 
     @property
     def name(self) -> str:
@@ -103,6 +122,9 @@ class DepthwisePlaneMve(Kernel):
         channels, table = f.integer("channels"), f.pointer("row_table")
         self._row_table(f, table)
         limits = output_range(f, self.mode)
+        lanes = _Lanes(f, channels, f.mul(channels, self.output_width), self.strip)
+        for group in _groups(self.output_width, self.strip):
+            lanes.offsets([column - group[0] for column in group], lanes.row_bytes)
         offsets = [
             lane_values(f, V8I16, [([self._source(LANES * v + lane) for lane in range(LANES)], channels)])
             for v in range(self.vectors)
@@ -111,7 +133,7 @@ class DepthwisePlaneMve(Kernel):
         def channel(_: Value, carried: list[Value]) -> list[Value]:
             weight, record, out, *offsets = carried
             self._bring(f, table, offsets)
-            self._compute(f, weight, record, out, limits)
+            self._compute(f, weight, record, out, limits, lanes)
             return [
                 f.offset(weight, CHUNK * self.strip),
                 f.offset(record, 4 * record_words(self.mode)),
@@ -167,48 +189,38 @@ class DepthwisePlaneMve(Kernel):
 
         f.loop(f.integer("strips"), strip, [f.pointer("columns"), f.offset(table, 8), *pair(table)])
 
-    def _compute(self, f: KernelFunction, weight: Value, record: Value, out: Value, limits: OutputRange) -> None:
-        channels = f.integer("channels")
+    def _compute(
+        self, f: KernelFunction, weight: Value, record: Value, out: Value, limits: OutputRange, lanes: _Lanes
+    ) -> None:
         bias, scale = load_record(f, record, self.mode)
         taps = [load_chunk(f, weight, CHUNK * s, words=True) for s in range(self.strip)]
-        row_bytes = f.mul(channels, self.output_width)
-        groups = _groups(self.output_width, self.strip)
 
         def strip(_: Value, carried: list[Value]) -> list[Value]:
             x, to = carried
-            self._groups(f, groups, x, taps, bias, scale, limits, to, row_bytes)
-            return [f.offset(x, 4 * LANES * self.vectors), f.offset(to, f.mul(row_bytes, self.strip))]
+            self._groups(f, x, taps, bias, scale, limits, to, lanes, lanes.row_bytes)
+            return [f.offset(x, 4 * LANES * self.vectors), f.offset(to, f.mul(lanes.row_bytes, self.strip))]
 
         x, to = f.loop(f.integer("whole_strips"), strip, [f.pointer("columns"), out])
         if self.odd:
             # One row left: computed twice and stored twice to the same place.
-            self._groups(f, groups, x, [taps[0]] * 2, bias, scale, limits, to, f.const(0))
+            self._groups(f, x, [taps[0]] * 2, bias, scale, limits, to, lanes, f.const(0))
 
     def _groups(
         self,
         f: KernelFunction,
-        groups: list[list[int]],
         x: Value,
         taps: list[Value],
         bias: Value,
         scale: Scale,
         limits: OutputRange,
         to: Value,
+        lanes: _Lanes,
         second_row: Value,
     ) -> None:
-        channels = f.integer("channels")
-        for group in groups:
-            sums: dict[tuple[int, int], Value] = {}
-            for column in sorted(set(group)):
-                window = load_chunk(f, x, 4 * self.stride * column, words=True)
-                for s, tap in enumerate(taps):
-                    sums[column, s] = dot(f, f.const(0), tap, window)
-            lanes = [(column, s) for column in group for s in range(self.strip)]
-            kind = V4I32 if len(lanes) == 4 else V8I16
-            across, down = [column - group[0] for column, _ in lanes], [s for _, s in lanes]
-            offsets = lane_values(f, kind, [(across, channels), (down, second_row)])
-            target = f.offset(to, f.mul(channels, group[0])) if group[0] else to
-            store_outputs(f, self.mode, [sums[lane] for lane in lanes], bias, scale, limits, target, offsets)
+        for group in _groups(self.output_width, self.strip):
+            offsets = lanes.offsets([column - group[0] for column in group], second_row)
+            target = f.offset(to, f.mul(lanes.channels, group[0])) if group[0] else to
+            store_outputs(f, self.mode, x, self.stride, group, taps, bias, scale, limits, target, offsets)
 
 
 def fits(layer: DepthwiseConv2D) -> bool:

@@ -34,7 +34,7 @@ from compiler.kernels.products_mve import (
 from compiler.kernels.ring_mve import RING_PARAMETERS, RingShape, RowRing, ring_arguments, ring_bytes
 from compiler.kernels.vector_mve import CHUNK, RequantizeMode, load_chunk
 
-_PATCH_BYTES = 4096
+_PATCH_BYTES = 8192
 """Scratch that sharing a product between output rows may take."""
 _UNROLLED_COPY = 8
 _GROUPS = (4,)
@@ -169,7 +169,8 @@ def lower(layer: Conv2D) -> Lowered:
 
 
 def _rows_together(w: Window, patch_bytes: int) -> int:
-    """How many output rows (a divisor of all) one product takes: the cheapest, then the least scratch."""
+    """How many output rows (a divisor of all) one product takes: the fewest that cost
+    hardly more than the cheapest."""
     chunks = patch_bytes // CHUNK
     allowed = [
         rows
@@ -177,4 +178,4 @@ def _rows_together(w: Window, patch_bytes: int) -> int:
         if w.output_height % rows == 0 and (rows == 1 or rows * w.output_width * patch_bytes <= _PATCH_BYTES)
     ]
     cost = {rows: products_cost(chunks, rows * w.output_width, w.output_channels, _GROUPS) / rows for rows in allowed}
-    return min(allowed, key=lambda rows: (cost[rows], rows))
+    return next(rows for rows in allowed if cost[rows] <= 1.03 * min(cost.values()))
