@@ -50,13 +50,19 @@ def compile_model(model: Model, target: Target, progress: Progress = lambda _: N
 
     Raises UserError (UnsupportedModel with all reasons) where the model cannot be compiled.
     """
+    graph = prepare(model, progress)
+    progress("reference")
+    return compile_graph(graph, model, target, _self_tests(graph), progress)
+
+
+def prepare(model: Model, progress: Progress = lambda _: None) -> Graph:
+    """The model's graph as it will be compiled: read, simplified, and known to be supported. Raises UserError."""
     progress("read")
     source = read_tflite(model.data, model.name)
     progress("passes")
     graph = run_passes(source)
     check_supported(graph, model.name)
-    progress("reference")
-    return compile_graph(graph, model, target, _self_tests(graph), progress)
+    return graph
 
 
 def _self_tests(graph: Graph) -> tuple[TestVector, ...]:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from boards.board import Core
 from compiler.errors import UserError
 from toolchain.elf import EF_RISCV_FLOAT_ABI, EF_RISCV_RVE, Elf, read_elf
+from toolchain.gcc import CompileError, Compiler, run_tool
 
 MAGIC = b"!<arch>\n"
 
@@ -80,3 +81,12 @@ def check_libraries(map_text: str, core: Core) -> None:
                     allowed=f"objects built with {' '.join(core.multilib_flags)}",
                     hint="the compiler's multilib table lacks this core: check multilib_flags in boards/cores.toml",
                 )
+
+
+def write_archive(compiler: Compiler, path: Path, objects: Sequence[Path]) -> Path:
+    """A static library of objects, in the given order; the same objects give the same bytes."""
+    path.unlink(missing_ok=True)
+    result = run_tool([str(compiler.tool("ar")), "rcsD", path.name, *(o.name for o in objects)], compiler.directory)
+    if result.code != 0:
+        raise CompileError(result.text)
+    return path

@@ -10,6 +10,7 @@ from boards.board import Board
 from compiler.artifact import CompiledModel
 from compiler.errors import UserError
 from toolchain import sources
+from toolchain.archive import write_archive
 from toolchain.elf_checks import check_image
 from toolchain.files import write_bytes, write_text
 from toolchain.gcc import CompileError, Compiler, compiler_for
@@ -73,6 +74,7 @@ def build_firmware(board: Board, model: CompiledModel, out: Path, options: Firmw
 
 def _inputs(compiler: Compiler, model: CompiledModel, options: FirmwareOptions) -> Inputs:
     objects = [write_bytes(compiler.directory / f"{part.name}.o", part.data) for part in model.objects]
+    write_archive(compiler, compiler.directory / f"lib{model.prefix}.a", objects)
     for part in model.objects:
         write_text(compiler.directory / f"{part.name}.ll", part.ir)
         write_text(compiler.directory / f"{part.name}.s", part.assembly)

@@ -72,14 +72,16 @@ class Compiler:
 
     def compile(self, source: Path, to: Path, flags: Sequence[str] = ()) -> None:
         """Compile C or preprocessed assembly (.S). CompileError with gcc's messages."""
+        result = self.run(self.arguments(source, to, flags))
+        if result.code != 0 or not to.exists():
+            raise CompileError(result.text)
+
+    def arguments(self, source: Path, to: Path, flags: Sequence[str]) -> list[str]:
+        """gcc's arguments that compile `source` to the object `to`, run in `directory`."""
         c_flags = C_FLAGS if self.is_arm else C_FLAGS + RISCV_FLAGS
         language = ("-x", "assembler-with-cpp") if source.suffix == ".S" else c_flags
         names = [os.path.relpath(source, self.directory), "-o", os.path.relpath(to, self.directory)]
-        result = self.run(
-            [*self.core.gcc_flags, *flags, *language, f"-ffile-prefix-map={self.directory}=.", "-c", *names]
-        )
-        if result.code != 0 or not to.exists():
-            raise CompileError(result.text)
+        return [*self.core.gcc_flags, *flags, *language, f"-ffile-prefix-map={self.directory}=.", "-c", *names]
 
     def link(self, objects: Sequence[Path], script: Path, to: Path, libraries: Sequence[Path]) -> Result:
         """Link in the given order, with a map beside the ELF; the caller reads failures out of the messages."""

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 _BAR = 40
+_CELL = 44
 _SIZE_COLUMNS: tuple[JustifyMethod, ...] = ("left", "left", "right", "right")
 _CODE, _CONSTANTS, _ARENA, _STATIC, _STACK, _FREE = "cyan", "blue", "green", "yellow", "magenta", "bright_black"
 
@@ -68,13 +69,18 @@ class Terminal:
         self.console.print(table)
 
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> None:
-        """A plain table; columns whose number is in `right` are aligned right."""
+        """A plain table; columns whose number is in `right` are aligned right. Long cells are cut."""
         table = Table(box=None, pad_edge=False, header_style="bold")
         for number, header in enumerate(headers):
             table.add_column(header, justify="right" if number in right else "left", no_wrap=True)
         for row in rows:
-            table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else str(cell)) for cell in row))
+            table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else _elided(str(cell))) for cell in row))
         self.console.print(table)
+
+
+def _elided(text: str) -> str:
+    """A cell's text; converters join the names of fused layers, and the start tells them apart."""
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
 
 
 def _bar(parts: Sequence[tuple[int, str]], limit: int) -> Text:

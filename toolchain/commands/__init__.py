@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from toolchain.commands.compiledb import compiledb
 from toolchain.commands.firmware import firmware
 from toolchain.commands.infer import infer
 from toolchain.commands.listing import list_boards, list_operators
 from toolchain.commands.profile import profile
 from toolchain.commands.run import run
 from toolchain.commands.show import schedule, size
+from toolchain.commands.verify import verify
 from toolchain.request import Request
 
 MODEL_COMMANDS: dict[str, Callable[[Request], None]] = {
@@ -20,5 +22,7 @@ MODEL_COMMANDS: dict[str, Callable[[Request], None]] = {
     "profile": profile,
     "schedule": schedule,
     "size": size,
+    "verify": verify,
+    "compiledb": compiledb,
 }
 COMMANDS: dict[str, Callable[[], None]] = {"boards": list_boards, "ops": list_operators}
