@@ -84,7 +84,8 @@ class Emulator:
     `native`: QEMU models the chip and runs firmware.elf unchanged. Otherwise the twin is linked for `machine` with
     `memories` (their sizes are the real board's) and `console`, from the same objects. `cpu` is the argument of
     QEMU's -cpu, empty for the machine's own; `options` are further arguments; `version` is the oldest QEMU that will
-    do. `clock_hz` is what the emulated core ticks at, on RISC-V its `mtime`.
+    do. `serial` is the number of the console among the machine's serial ports. `clock_hz` is what the emulated core
+    ticks at, on RISC-V its `mtime`.
     """
 
     system: str
@@ -93,6 +94,7 @@ class Emulator:
     options: tuple[str, ...]
     version: tuple[int, int]
     native: bool
+    serial: int
     clock_hz: int
     memories: tuple[Memory, ...]
     console: Console

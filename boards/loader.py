@@ -109,7 +109,7 @@ def _bare_board(name: str, table: Table, cores: Table, machines: Table) -> Board
         vectors=(),
         interrupt_stack=core.interrupt_stack,
         image="plain",
-        emulator=_emulator(machine, cpu, True, memories, console),
+        emulator=_emulator(machine, cpu, True, 0, memories, console),
     )
 
 
@@ -126,9 +126,7 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
     console = _console(table, chip, clock_hz)
     native = "qemu" in table
     machine = read_machine(machines, table.text("qemu") if native else machine_name)
-    emulator = (
-        _native(machine, memories, console, table.where) if native else _twin(machine, cpu, memories, table.where)
-    )
+    emulator = _native(machine, memories, console, table) if native else _twin(machine, cpu, memories, table.where)
     board = Board(
         name=name,
         aliases=table.texts("aliases", ()),
@@ -173,7 +171,7 @@ def _console(table: Table, chip: Table, clock_hz: int) -> Console:
     pins = uart.table("pins")
     chosen = choice.text("pins")
     if chosen not in pins:
-        raise UserError("no such pins", where=choice.where, got=chosen, allowed=", ".join(pins.keys()))
+        raise UserError("no such pins", where=choice.where, got=chosen, allowed=", ".join(pins.names()))
     setup = (*read_steps(chip, "setup"), *read_steps(uart, "setup"), *read_steps(pins, chosen))
     console = Console(
         driver=uart.text("driver"),
@@ -201,17 +199,18 @@ def read_steps(table: Table, key: str) -> tuple[RegisterStep, ...]:
     return tuple(steps)
 
 
-def _native(machine: Machine, memories: tuple[Memory, ...], console: Console, where: str) -> Emulator:
+def _native(machine: Machine, memories: tuple[Memory, ...], console: Console, board: Table) -> Emulator:
     for memory in memories:
         region = machine.region(memory.kind)
         if not (region.origin <= memory.origin and memory.end <= region.end):
             raise UserError(
                 f"QEMU's {machine.name} lacks this memory",
-                where=where,
+                where=board.where,
                 got=f"{memory.name} at {memory.origin:#x}, {memory.size} bytes",
                 allowed=f"{region.origin:#x} to {region.end:#x}",
             )
-    return _emulator(machine, "", True, memories, console)
+    serial = machine.serial_of(board.table("console").text("uart"), board.where)
+    return _emulator(machine, "", True, serial, memories, console)
 
 
 def _twin(machine: Machine, cpu: str, memories: tuple[Memory, ...], where: str) -> Emulator:
@@ -230,10 +229,12 @@ def _twin(machine: Machine, cpu: str, memories: tuple[Memory, ...], where: str) 
             )
         free[memory.kind] = moved.end
         placed.append(moved)
-    return _emulator(machine, cpu, False, tuple(placed), machine.require_console(where))
+    return _emulator(machine, cpu, False, 0, tuple(placed), machine.require_console(where))
 
 
-def _emulator(machine: Machine, cpu: str, native: bool, memories: tuple[Memory, ...], console: Console) -> Emulator:
+def _emulator(
+    machine: Machine, cpu: str, native: bool, serial: int, memories: tuple[Memory, ...], console: Console
+) -> Emulator:
     return Emulator(
         system=machine.system,
         machine=machine.qemu,
@@ -241,6 +242,7 @@ def _emulator(machine: Machine, cpu: str, native: bool, memories: tuple[Memory, 
         options=machine.options,
         version=machine.version,
         native=native,
+        serial=serial,
         clock_hz=machine.clock_hz,
         memories=memories,
         console=console,

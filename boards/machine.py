@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from boards.board import Console, Memory, MemoryKind
@@ -23,9 +24,18 @@ class Machine:
     flash: Memory
     ram: Memory
     console: Console | None
+    serials: Mapping[str, int]
+    """Which of QEMU's serial ports each UART of a native board is."""
 
     def region(self, kind: MemoryKind) -> Memory:
         return self.flash if kind is MemoryKind.FLASH else self.ram
+
+    def serial_of(self, uart: str, where: str) -> int:
+        """UserError for a UART that QEMU's machine does not connect."""
+        if uart not in self.serials:
+            allowed = ", ".join(sorted(self.serials))
+            raise UserError(f"QEMU's {self.name} does not connect this UART", where=where, got=uart, allowed=allowed)
+        return self.serials[uart]
 
     def require_console(self, where: str) -> Console:
         if self.console is None:
@@ -44,6 +54,7 @@ def read_machine(machines: Table, name: str) -> Machine:
     version = table.text("version", "7.2").split(".")
     if len(version) != 2 or not all(part.isdigit() for part in version):
         raise UserError("not a version", where=table.where, got=".".join(version), allowed="MAJOR.MINOR")
+    serials = table.table("serials", optional=True)
     machine = Machine(
         name=name,
         qemu=table.text("qemu", name),
@@ -54,6 +65,7 @@ def read_machine(machines: Table, name: str) -> Machine:
         flash=_region(table.table("flash"), "FLASH", MemoryKind.FLASH),
         ram=_region(table.table("ram"), "RAM", MemoryKind.RAM),
         console=console,
+        serials={name: serials.integer(name, high=7) for name in serials.names()},
     )
     table.close()
     return machine

@@ -33,7 +33,7 @@ class Table:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UserError("not a valid TOML file", where=label, got=str(error)) from error
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         return sorted(self._data)
 
     def __contains__(self, key: str) -> bool:
@@ -78,7 +78,7 @@ class Table:
     def choose(self, key: str) -> Table:
         """A sub-table that the data names: UserError lists the names there are."""
         if key not in self._data:
-            raise UserError("no such entry", where=self.where, got=key, allowed=", ".join(self.keys()))
+            raise UserError("no such entry", where=self.where, got=key, allowed=", ".join(self.names()))
         return self.table(key)
 
     def close(self) -> None:

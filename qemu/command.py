@@ -42,7 +42,8 @@ def emulator_command(emulator: Emulator, elf: Path, channels: Channels, options:
     if emulator.system.startswith("qemu-system-riscv"):
         command += ["-bios", "none"]
     command += ["-nodefaults", "-display", "none", "-no-reboot", "-S"]
-    command += ["-chardev", f"socket,id=console,fd={channels.console}", "-serial", "chardev:console"]
+    command += ["-chardev", f"socket,id=console,fd={channels.console}"]
+    command += ["-serial", "null"] * emulator.serial + ["-serial", "chardev:console"]
     command += ["-chardev", f"socket,id=monitor,fd={channels.monitor}", "-mon", "chardev=monitor,mode=control"]
     command += ["-chardev", f"socket,id=debugger,fd={channels.debugger}", "-gdb", "chardev:debugger"]
     if options.icount:

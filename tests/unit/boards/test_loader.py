@@ -95,6 +95,7 @@ def edit(root: Path, file: str, old: str, new: str) -> None:
         ("bluepill.toml", "description = ", "description = 3 #", "description has the wrong type"),
         ("bluepill.toml", "description = ", "description = [ #", "not a valid TOML file"),
         ("netduinoplus2.toml", 'qemu = "netduinoplus2"', 'qemu = "stm32vldiscovery"', "lacks this memory"),
+        ("machines.toml", "USART2 = 1, USART3 = 2, UART4", "UART4", "does not connect this UART"),
         ("chips/stm32f103c8.toml", 'core = "cortex-m3"', 'core = "cortex-m9"', "no such entry"),
         ("chips/stm32f103c8.toml", "origin = 0x20000000", "origin = 0x08000000", "memories overlap"),
         ("chips/stm32f103c8.toml", 'kind = "ram"', 'kind = "rom"', "kind has no such value"),
