@@ -13,7 +13,7 @@ from toolchain import sources
 from toolchain.archive import write_archive
 from toolchain.elf_checks import check_image
 from toolchain.files import write_bytes, write_text
-from toolchain.gcc import CompileError, Compiler, compiler_for
+from toolchain.gcc import GENERATED_FLAGS, CompileError, Compiler, compiler_for
 from toolchain.images import write_images
 from toolchain.link import Image, Inputs, link_image
 from toolchain.options import FirmwareOptions
@@ -80,7 +80,7 @@ def _inputs(compiler: Compiler, model: CompiledModel, options: FirmwareOptions) 
         write_text(compiler.directory / f"{part.name}.s", part.assembly)
     source = write_text(compiler.directory / "runtime.c", sources.runtime())
     runtime = compiler.directory / "runtime.o"
-    compiler.compile(source, runtime, ("-fno-builtin",))
+    compiler.compile(source, runtime, (*GENERATED_FLAGS, "-fno-builtin"))
     objects.append(runtime)
     libraries = [compiler.libgcc()]
     application = "console" if options.console == "uart" else "none"

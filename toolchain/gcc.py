@@ -24,10 +24,13 @@ PICOLIBC = Path("/usr/lib/picolibc/riscv64-unknown-elf")
 """Where Debian's picolibc keeps headers and libraries, outside the compiler's own paths."""
 
 C_FLAGS = (
-    "-std=c99", "-Os", "-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-common", "-fno-jump-tables",
-    "-fno-tree-loop-distribute-patterns", "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror",
+    "-Os", "-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-common", "-fno-jump-tables",
+    "-fno-tree-loop-distribute-patterns", "-fno-asynchronous-unwind-tables",
 )  # fmt: skip
-"""Generated C. No jump tables: their indirect jumps would hide the call graph."""
+"""All C. No jump tables: their indirect jumps are harder to follow."""
+
+GENERATED_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror")
+"""Generated C only: the user's own sources may warn."""
 
 RISCV_FLAGS = ("-malign-data=natural",)
 """Strings without padding."""

@@ -17,7 +17,7 @@ from toolchain.disassembly import Code, disassemble
 from toolchain.elf import Elf, read_elf, section_bytes
 from toolchain.files import write_text
 from toolchain.fit import Overflow, does_not_fit
-from toolchain.gcc import Compiler
+from toolchain.gcc import GENERATED_FLAGS, Compiler
 from toolchain.layout import Layout, layouts
 from toolchain.site import Site
 from toolchain.stack import StackBound, stack_bound
@@ -74,7 +74,7 @@ def link_image(compiler: Compiler, site: Site, inputs: Inputs, boards: tuple[Boa
 
 def _firmware(compiler: Compiler, site: Site, inputs: Inputs, layout: Layout) -> Path:
     text = sources.firmware(site, inputs.model, layout, inputs.application)
-    return _compile(compiler, f"{site.file}.c", text, ("-Iinclude",))
+    return _compile(compiler, f"{site.file}.c", text, (*GENERATED_FLAGS, "-Iinclude"))
 
 
 def _startup(compiler: Compiler, site: Site, layout: Layout) -> Path:

@@ -55,7 +55,7 @@ def render(name: str, values: Mapping[str, object]) -> str:
             allowed=", ".join(allowed),
         ) from error
     except jinja2.TemplateSyntaxError as error:
-        raise TemplateError(f"{error.name}.j2:{error.lineno}: {error.message}") from error
+        raise TemplateError(f"{error.name}:{error.lineno}: {error.message}") from error
     except jinja2.TemplateError as error:
         raise TemplateError(f"{_origin(error)}: {error.message}") from error
 
