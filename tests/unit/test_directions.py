@@ -15,7 +15,7 @@ PACKAGES = ("bench", "boards", "compiler", "models", "qemu", "toolchain")
 ALLOWED = {
     "compiler": ("compiler",),
     "boards": ("boards", "compiler.errors"),
-    "qemu": ("qemu", "boards", "compiler.errors"),
+    "qemu": ("qemu", "boards", "compiler"),
     "toolchain": ("toolchain", "qemu", "boards", "compiler"),
     "models": ("models",),
 }
