@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.artifact import Port
 from qemu.machine import Emulation
 from qemu.symbols import Symbols
 
@@ -26,13 +25,16 @@ class InputMemory:
     parts: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, elf: Path, prefix: str, inputs: Sequence[Port]) -> InputMemory:
-        """By the symbols of firmware around the model `prefix`. KeyError where its arena is missing."""
+    def of(cls, elf: Path, prefix: str, inputs: Sequence[tuple[int, int]]) -> InputMemory:
+        """Of firmware around the model `prefix`, whose inputs are at (offset, bytes) of its arena.
+
+        KeyError where the file has no such arena.
+        """
         symbols = Symbols(elf)
         if KEPT in symbols:
-            return cls(((symbols[KEPT].address, sum(port.bytes for port in inputs)),))
+            return cls(((symbols[KEPT].address, sum(size for _, size in inputs)),))
         arena = symbols[f"{prefix}_arena"].address
-        return cls(tuple((arena + port.offset, port.bytes) for port in inputs))
+        return cls(tuple((arena + offset, size) for offset, size in inputs))
 
     def load(self, emulation: Emulation, row: bytes) -> None:
         """Put a row in place while the firmware waits for a command. ValueError for a row of another size."""

@@ -49,7 +49,8 @@ def test_rows_by_memory_where_the_model_overwrites_its_input(tmp_path: Path) -> 
 def check_rows_by_memory(board: Board, result: FirmwareResult) -> None:
     images = [np.random.default_rng(seed).integers(-128, 128, 32).astype(np.int8) for seed in range(6)]
     rows = [image.tobytes() for image in images]
-    memory = InputMemory.of(result.runs, "fake", [input_port()])
+    port = input_port()
+    memory = InputMemory.of(result.runs, "fake", [(port.offset, port.bytes)])
     with Emulation(board.emulator, result.runs, 60.0) as emulation:
         emulation.resume()
         console = Console(emulation, WINDOW)
