@@ -9,13 +9,15 @@ Where a QEMU loads no plugins, or the host has no compiler for it, -icount gives
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from boards.board import Board
 from qemu.command import Options
 from qemu.console import Console, Timeouts
+from qemu.inputs import InputMemory
 from qemu.machine import Emulation, EmulatorError
 from qemu.plugin import PluginUnavailable, build_plugin
 from qemu.symbols import Symbols
@@ -93,10 +95,17 @@ def read_counts(out: Path, dispatches: int) -> tuple[InferenceCount, ...]:
 
 
 def profile(
-    board: Board, elf: Path, prefix: str, dispatches: int, rows: Iterable[bytes], limit_s: float = 600.0
+    board: Board,
+    elf: Path,
+    prefix: str,
+    dispatches: int,
+    rows: Iterable[bytes],
+    limit_s: float = 600.0,
+    inputs: Sequence[tuple[int, int]] = (),
 ) -> Profile:
     """Count the instructions of one inference for each row of input bytes.
 
+    Rows go over the console, or where `inputs` (offset and bytes of each in the arena) is given into memory.
     EmulatorError, ConsoleError and ProfileError where the run fails.
     """
     rows = list(rows)
@@ -109,7 +118,9 @@ def profile(
                 emulation.resume()
                 console = Console(emulation, WINDOW, timeouts)
                 console.wait_ready()
-                for _ in console.run(rows):
+                memory = InputMemory.of(elf, prefix, inputs) if inputs else None
+                load = None if memory is None else partial(memory.load, emulation)
+                for _ in console.run(rows, load):
                     pass
         except (PluginUnavailable, EmulatorError) as error:
             if isinstance(error, EmulatorError) and "plugin" not in str(error):

@@ -28,7 +28,7 @@ def test_counts_are_exact_and_repeat(firmware: Build, name: str) -> None:
     board, result = firmware(name)
     rows = [np.arange(-16, 16, dtype=np.int8).tobytes()] * 5
     counted = profile(board, result.runs, "fake", 1, rows, 60)
-    again = profile(board, result.runs, "fake", 1, rows, 60)
+    again = profile(board, result.runs, "fake", 1, rows, 60, [(input_port().offset, input_port().bytes)])
     assert counted.exact and counted.spread == 0 and counted.total > 32
     assert counted == again
     assert all(len(inference.dispatches) == 1 for inference in counted.inferences)
