@@ -6,6 +6,7 @@ Layers of one kind are merged into one program a core: small random geometries a
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,9 @@ from compiler.kernels.depthwise_scalar import DepthwiseScalar
 from compiler.kernels.kernel import Lowered, Place, Role
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, Requantization, Window
 from compiler.kernels.scalar_requantize import Rounding
-from tests.harness import isa_of, run_layer
+from qemu.plugin import PluginUnavailable
+from qemu.profile import plugin_options, read_counts
+from tests.harness import build, isa_of, layer_model, run_layer
 
 CORES = ("rv32imac", "cortex-m0", "cortex-m3", "rv32ec")
 Layer = Conv2D | DepthwiseConv2D | FullyConnected
@@ -234,6 +237,27 @@ def test_pairs_agree_with_the_reference(core: str, tmp_path: Path) -> None:
         layers += [layer] * len(kernels)
         lowered += kernels.values()
     _check(core, layers, lowered, tmp_path)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_instructions_do_not_depend_on_the_input(core: str, tmp_path: Path) -> None:
+    layers: list[Layer] = [*CONVOLUTIONS[::3], *DEPTHWISE[::3], *FULLY_CONNECTED[::3]]
+    shapes = [_shapes(layer) for layer in layers]
+    rows = list(zip(*(_inputs(layer, shape) for layer, (shape, _) in zip(layers, shapes, strict=True)), strict=True))
+    lowered = _merged([_lowered(core, layer) for layer in layers])
+    model = layer_model(core, lowered, rows[0], [(DType.INT8, shape) for _, shape in shapes])
+    image = build(model, rows, tmp_path)
+    counts = tmp_path / "counts"
+    try:
+        plugin = plugin_options(image.elf, model.prefix, 1, counts).plugin
+    except PluginUnavailable as error:
+        pytest.skip(str(error))
+    assert plugin is not None
+    done = subprocess.run([*image.command, "-plugin", plugin], cwd=tmp_path, capture_output=True, check=False)
+    if b"plugin" in done.stderr:
+        pytest.skip(done.stderr.decode().splitlines()[0])
+    totals = {count.total for count in read_counts(counts, 1)}
+    assert len(totals) == 1
 
 
 def test_the_layers_reach_every_form() -> None:
