@@ -24,6 +24,7 @@ Int64Array = NDArray[np.int64]
 UNIFORM_SHIFTS = (14, 16, 12, 18, 10, 20, 8, 6)
 """Preferred first: few distinct shifts let layers share kernels."""
 _LIMIT = 1 << 31
+_MOST_SHIFT = 23  # the zero point, shifted by it, is in the offset
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def plan(r: Requantization, bias: Int64Array, low: Int64Array, high: Int64Array,
     def records(shift: int | None, degree: Int64Array, scaled: bool = True) -> Records | None:
         scales = np.where(constant, 0, left + degree + 1)
         total = right + degree
-        if not (np.all(constant | ((degree >= 1) & (scales <= 31))) and np.all(constant | (total <= 20))):
+        if not (np.all(constant | ((degree >= 1) & (scales <= 31))) and np.all(constant | (total <= _MOST_SHIFT))):
             return None
         if not np.all(constant | _fits(low, high, scales)):
             return None
@@ -147,9 +148,11 @@ def plan(r: Requantization, bias: Int64Array, low: Int64Array, high: Int64Array,
         else:
             offset, total = np.where(constant, results[0] + spare, offset), np.where(constant, 0, total)
         multipliers = np.where(constant, 0, r.multipliers)
+        if not np.all((offset >= -_LIMIT) & (offset < _LIMIT)):
+            return None
         for end in ends:
             y = ((end << scales) * multipliers >> 32) + offset
-            if not np.all((y >= -_LIMIT + (1 << 20)) & (y < _LIMIT)):
+            if not np.all((y >= -_LIMIT + (1 << _MOST_SHIFT)) & (y < _LIMIT)):
                 return None
         form = Requantizer(shift, bool(tie.any()), clamp, False, scaled)
         values = {
