@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from boards.board import Board
 from compiler.errors import CheckFailed, UserError
 from qemu.console import Console, ConsoleError, Timeouts
+from qemu.inputs import InputMemory
 from qemu.machine import Emulation, EmulatorError
 from qemu.profile import WINDOW
 from qemu.stack import StackRegion
 from toolchain.report import read_report
 from toolchain.request import Request
-from toolchain.rows import TensorForm
+from toolchain.rows import Samples, TensorForm, split_outputs
 
 INFER_SECONDS = 300.0
 """An inference under the emulator may take this long: float networks on cores without a float unit do."""
@@ -51,6 +53,11 @@ class Built:
         return _forms(self.report["inputs"])
 
     @property
+    def input_places(self) -> list[tuple[int, int]]:
+        """Offset in the arena and bytes of each input."""
+        return [(p["offset"], p["bytes"]) for p in self.report["inputs"]]
+
+    @property
     def outputs(self) -> tuple[TensorForm, ...]:
         return _forms(self.report["outputs"])
 
@@ -59,9 +66,16 @@ class Built:
 class Powered:
     """A board that has booted under the emulator."""
 
+    built: Built
     console: Console
     emulation: Emulation
     stack: StackRegion
+    memory: InputMemory
+
+    def infer(self, samples: Samples) -> list[NDArray[Any]]:
+        """Runs every row, its inputs put into memory (a UART takes minutes for images); returns the outputs."""
+        rows = self.console.run(samples.rows(), lambda row: self.memory.load(self.emulation, row))
+        return split_outputs(list(rows), self.built.outputs)
 
     def stack_used(self) -> int:
         """Bytes of stack that were ever written to; stops the guest for good."""
@@ -87,7 +101,7 @@ def powered(built: Built, seconds: float) -> Iterator[Powered]:
             emulation.resume()
             console = Console(emulation, WINDOW, Timeouts(infer_s=INFER_SECONDS))
             console.wait_ready()
-            yield Powered(console, emulation, stack)
+            yield Powered(built, console, emulation, stack, InputMemory.of(built.elf, built.prefix, built.input_places))
     except (ConsoleError, EmulatorError) as error:
         raise CheckFailed(f"{built.elf.name} on {built.board.name} under the emulator: {error}") from error
 

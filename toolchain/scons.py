@@ -104,6 +104,9 @@ def _action(name: str, request: Request | None) -> Any:
     """What a target runs; its modules are loaded only then."""
 
     def act(target: Any, source: Any, env: Any) -> None:  # SCons passes these by name
+        # SCons takes the project off the path again before actions run.
+        if str(ROOT) not in sys.path:
+            sys.path.insert(0, str(ROOT))
         from toolchain.commands import COMMANDS, MODEL_COMMANDS
 
         _guarded(name, COMMANDS[name] if request is None else lambda: MODEL_COMMANDS[name](request))

@@ -7,7 +7,7 @@ from compiler.errors import UserError
 from toolchain.comparison import compare
 from toolchain.emulation import Built, powered
 from toolchain.request import Request
-from toolchain.rows import read_samples, split_outputs, write_outputs
+from toolchain.rows import read_samples, write_outputs
 from toolchain.terminal import Terminal
 
 SECONDS = 7200.0
@@ -23,7 +23,7 @@ def infer(request: Request) -> None:
     samples = read_samples(request.input, built.inputs, built.outputs)
     terminal.stage("infer", f"{len(samples)} rows of {request.input.name} on {request.board.name} in the emulator")
     with powered(built, SECONDS) as board:
-        outputs = split_outputs(list(board.console.run(samples.rows())), built.outputs)
+        outputs = board.infer(samples)
     if request.output is not None:
         write_outputs(request.output, outputs)
         terminal.stage("write", str(request.output))

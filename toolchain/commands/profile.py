@@ -27,7 +27,9 @@ def profile(request: Request) -> None:
     terminal.stage(
         "profile", f"{len(rows)} inferences on {request.board.core.name} under {request.board.emulator.machine}"
     )
-    counted = count_instructions(request.board, built.elf, built.prefix, len(dispatches), rows, SECONDS)
+    counted = count_instructions(
+        request.board, built.elf, built.prefix, len(dispatches), rows, SECONDS, built.input_places
+    )
     if counted.exact:
         for dispatch, instructions in zip(dispatches, counted.inferences[0].dispatches, strict=True):
             dispatch["instructions"] = instructions

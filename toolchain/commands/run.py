@@ -12,7 +12,7 @@ from compiler.errors import CheckFailed
 from toolchain.comparison import Difference, compare
 from toolchain.emulation import Built, powered
 from toolchain.request import Request
-from toolchain.rows import Samples, read_samples, split_outputs
+from toolchain.rows import Samples, read_samples
 from toolchain.terminal import Terminal
 
 SECONDS = 900.0
@@ -41,7 +41,7 @@ def run(request: Request) -> None:
         terminal.stage("self-test", f"{test.vectors} vectors give the reference's bytes")
         difference, right = None, None
         if samples is not None:
-            found = split_outputs(list(board.console.run(samples.rows())), built.outputs)
+            found = board.infer(samples)
             difference = compare(found, samples.outputs)
             terminal.stage("samples", str(difference))
             if samples.labels is not None:

@@ -25,7 +25,7 @@ from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
 from toolchain.report import read_report
 from toolchain.request import Request
-from toolchain.rows import Samples, read_samples, split_outputs
+from toolchain.rows import Samples, read_samples
 from toolchain.target import target_of
 from toolchain.terminal import Terminal
 
@@ -55,7 +55,7 @@ def verify(request: Request) -> None:
     source = request.input.name if request.input else "generated inputs"
     terminal.stage("verify", f"{len(samples)} rows of {source} on {request.board.name} in the emulator")
     with powered(built, SECONDS) as board:
-        found = split_outputs(list(board.console.run(samples.rows())), built.outputs)
+        found = board.infer(samples)
     expected = samples.outputs or _references(graph, samples)
     whole = compare(found, expected)
     terminal.stage("outputs", str(whole))
@@ -80,7 +80,7 @@ def _first_divergence(
         build_firmware(roomy, compiled, Path(folder), FirmwareOptions())
         built = Built(roomy, Path(folder), read_report(Path(folder) / "report.json"))
         with powered(built, SECONDS) as powered_board:
-            outputs = split_outputs(list(powered_board.console.run(samples.rows())), built.outputs)
+            outputs = powered_board.infer(samples)
     terminal.stage("operators", f"{len(graph.operators)} outputs, each against the reference, on {roomy.name}")
     tensors = dict(zip(kept, outputs, strict=True))
     for row, inputs in enumerate(_rows(samples)):
