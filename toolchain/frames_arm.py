@@ -31,9 +31,13 @@ CONDITIONAL = re.compile(
 IMMEDIATE = re.compile(r"#(-?(?:0x[0-9a-f]+|\d+))$")
 PC_RELATIVE = re.compile(r"\[pc, #(-?\d+)\]")
 TWO_REGISTERS = re.compile(r"\[(\w+), (\w+)(, lsl #2)?\]")
+WRITTEN_BACK = re.compile(r"^(\w+)!|\[(\w+)[^]]*\]!|\[(\w+)\], #")
 PRE_INDEXED = re.compile(r"\[sp, #(-?\d+)\]!")
 POST_INDEXED = re.compile(r"\[sp\], #(-?\d+)")
-READS_ONLY = re.compile(r"^(str|stm|cmp|cmn|tst|teq|push|vst|vpush|it|b|cb|nop|dsb|dmb|isb|cps|msr|svc|udf)")
+TWO_RESULTS = re.compile(r"^(ldrd|umull|smull|umlal|smlal|umaal|smlsld|vmov$|vmlaldav|vaddlv)")
+READS_ONLY = re.compile(
+    r"^(str(?!ex)|stm|cmp|cmn|tst|teq|push|vst|vpush|vcmp|it[te]*$|bl?x?$|cbn?z|nop|dsb|dmb|isb|cps|msr|svc|udf)"
+)
 CALL_CLOBBERS = ("r0", "r1", "r2", "r3", "ip", "lr")
 NATURAL_ALIGNMENT = 4
 
@@ -127,6 +131,9 @@ class ArmFrames:
             return self._write_sp(mnemonic, parts, state)
         if "sp!" in operands:
             raise NotAnalysable("sp is changed in a way that is not understood")
+        written = WRITTEN_BACK.search(operands)
+        if written:
+            state = with_register(state, written[1] or written[2] or written[3], None)
         if READS_ONLY.match(mnemonic) or not parts[0]:
             return state
         return self._write_register(mnemonic, parts, instruction, state)
@@ -158,7 +165,7 @@ class ArmFrames:
         base = re.sub(r"\.[wn]$", "", mnemonic)
         value = self._value(base, parts, instruction, state)
         after = with_register(state, parts[0], value)
-        if base in ("ldrd", "umull", "smull", "umlal", "smlal", "smlald") and len(parts) > 1:
+        if TWO_RESULTS.match(base) and len(parts) > 1:
             after = with_register(after, parts[1], None)
         if base.startswith("ldm") or parts[0].startswith("{"):
             gone = register_list(instruction.operands)

@@ -57,19 +57,18 @@ def link_image(compiler: Compiler, site: Site, inputs: Inputs, boards: tuple[Boa
     UserError where none does (how many bytes, which region, which board of `boards` would do), where symbols are
     missing, or where the stack cannot be bounded.
     """
-    overflows: tuple[Overflow, ...] = ()
-    built: dict[bool, list[Path]] = {}
+    failures: list[tuple[Overflow, ...]] = []
+    built: dict[bool, Path] = {}
     for layout in layouts(site, inputs.model, inputs.application):
         if layout.keeps_input not in built:
-            built[layout.keeps_input] = [_firmware(compiler, site, inputs, layout)]
-        objects = [_startup(compiler, site, layout), *built[layout.keeps_input], *_boot2(compiler, site)]
+            built[layout.keeps_input] = _firmware(compiler, site, inputs, layout)
+        objects = [_startup(compiler, site, layout), built[layout.keeps_input], *_boot2(compiler, site)]
         linked = _link_stable(compiler, site, inputs, layout, [*objects, *inputs.objects])
         if isinstance(linked, Image):
             return linked
-        overflows = linked
-        if any(overflow.region == site.flash.name for overflow in overflows):
-            break
-    raise does_not_fit(site, inputs.model, overflows, boards)
+        failures.append(linked)
+    nearest = min(failures, key=lambda overflows: sum(overflow.bytes for overflow in overflows))
+    raise does_not_fit(site, inputs.model, nearest, boards)
 
 
 def _firmware(compiler: Compiler, site: Site, inputs: Inputs, layout: Layout) -> Path:
