@@ -18,7 +18,7 @@ from compiler.kernels import (
 )
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, IntegerSum, Window
-from compiler.kernels.products_mve import PIXELS, products_cost
+from compiler.kernels.products_mve import products_cost
 from compiler.kernels.vector_mve import CHUNK
 from compiler.target import Target
 
@@ -64,7 +64,7 @@ class Mve:
 def _matrix(layer: FullyConnected) -> Lowered:
     """A matrix product by the family that takes fewer instructions."""
     outputs, depth = layer.weights.shape
-    if layer.batches < PIXELS or layer.filter_zero_point:
+    if not pointwise_mve.takes(layer.batches, depth) or layer.filter_zero_point:
         return fully_connected_mve.lower(layer)
     by_pixels = products_cost(-(-depth // CHUNK), layer.batches, outputs, pointwise_mve.GROUPS)
     if by_pixels <= fully_connected_mve.cost(depth, layer.batches, outputs):

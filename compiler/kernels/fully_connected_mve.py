@@ -9,8 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.codegen.builder import Value
-from compiler.kernels.kernel import INPUT, OUTPUT, CompileOptions, Constant, Kernel, KernelCall, KernelFunction, Lowered
-from compiler.kernels.packing import folded_bias, pad_depth
+from compiler.kernels.kernel import (
+    INPUT,
+    OUTPUT,
+    SCRATCH,
+    CompileOptions,
+    Constant,
+    Kernel,
+    KernelCall,
+    KernelFunction,
+    Lowered,
+)
+from compiler.kernels.packing import folded_bias, overlap_depth
 from compiler.kernels.problems import FullyConnected
 from compiler.kernels.products_mve import OUTPUT_PARAMETERS, channel_records, output_range
 from compiler.kernels.vector_mve import (
@@ -18,6 +28,7 @@ from compiler.kernels.vector_mve import (
     V4I32,
     RequantizeMode,
     Scale,
+    copy_bytes,
     dot,
     gather_lanes,
     lane_offsets,
@@ -33,13 +44,16 @@ LANES = 4
 
 @dataclass(frozen=True)
 class FullyConnectedMve(Kernel):
-    """`unroll` chunks an iteration (no loop where `single`), then `rest` more; `words` where rows of the input lie on
-    whole words. `ragged`: the last four outputs overlap the ones before; `few`: less than four outputs. With
-    `filter_zero_point` a fifth row of ones sums the input."""
+    """`unroll` chunks an iteration (no loop where `single`), then `rest` more, then a `partial` one that overlaps;
+    `short`: a depth below 16, read from a copy. `words` where rows of the input lie on whole words. `ragged`: the last
+    four outputs overlap the ones before; `few`: less than four outputs. With `filter_zero_point` a fifth row of ones
+    sums the input."""
 
     unroll: int
     single: bool
     rest: int
+    partial: bool
+    short: bool
     words: bool
     ragged: bool
     few: bool
@@ -48,6 +62,7 @@ class FullyConnectedMve(Kernel):
 
     parameters = (
         "input",
+        "copy",
         "weights",
         "records",
         "steps",
@@ -61,15 +76,20 @@ class FullyConnectedMve(Kernel):
 
     @property
     def name(self) -> str:
-        flags = "1" * self.single + "w" * self.words + "r" * self.ragged + "f" * self.few + "z" * self.filter_zero_point
-        return f"fully_connected_mve_{self.unroll}p{self.rest}{flags}_{self.mode.name}"
+        facts = (self.single, self.partial, self.short, self.words, self.ragged, self.few, self.filter_zero_point)
+        flags = "".join(letter for letter, fact in zip("1pswrfz", facts, strict=True) if fact)
+        return f"fully_connected_mve_{self.unroll}_{self.rest}{flags}_{self.mode.name}"
 
     def build(self, f: KernelFunction) -> None:
         depth, channels = f.integer("depth"), f.integer("channels")
 
         def batch(_: Value, carried: list[Value]) -> list[Value]:
             x, out = carried
-            self._row(f, x, out, channels)
+            row = x
+            if self.short:
+                row = f.pointer("copy")
+                copy_bytes(f, row, x, depth)
+            self._row(f, row, out, channels)
             return [f.offset(x, depth), f.offset(out, channels)]
 
         f.loop(f.integer("batches"), batch, [f.pointer("input"), f.pointer("output")])
@@ -119,12 +139,15 @@ class FullyConnectedMve(Kernel):
                     sums[row] = dot(f, sums[row], w, chunk)
             return [f.offset(weight, CHUNK * rows * count), f.offset(x, CHUNK * count), *sums]
 
+        last = f.offset(x, f.sub(f.integer("depth"), CHUNK))
         state: list[Value] = [weight, x, *[f.const(0)] * rows]
         if self.single:
             state = step(self.unroll, state)
         else:
             state = f.loop(steps, lambda _, carried: step(self.unroll, carried), state)
-        weight, _, *sums = step(self.rest, state)
+        weight, x, *sums = step(self.rest, state)
+        if self.partial:
+            weight, _, *sums = step(1, [weight, last, *sums])
         return weight, sums
 
 
@@ -134,11 +157,11 @@ def cost(depth: int, batches: int, outputs: int) -> int:
 
 
 def lower(layer: FullyConnected) -> Lowered:
-    """Any fully connected layer. Reads up to 15 bytes beyond the input where the depth is no multiple of 16."""
+    """Any fully connected layer; reads nothing outside the input."""
     r = layer.requantization
     outputs, depth = layer.weights.shape
     mode = RequantizeMode.of(r)
-    chunks = -(-depth // CHUNK)
+    chunks = max(1, depth // CHUNK)
     unroll = _unroll(chunks)
     blocks = _blocks(outputs)
     bias = folded_bias(layer.weights, layer.bias, layer.input_zero_point)
@@ -147,6 +170,8 @@ def lower(layer: FullyConnected) -> Lowered:
         unroll,
         chunks == unroll,
         chunks % unroll,
+        depth > CHUNK and depth % CHUNK != 0,
+        depth < CHUNK,
         depth % 4 == 0,
         outputs > LANES and outputs % LANES != 0,
         outputs < LANES,
@@ -157,6 +182,7 @@ def lower(layer: FullyConnected) -> Lowered:
         kernel,
         (
             INPUT,
+            SCRATCH,
             Constant(_packed_weights(layer, blocks).tobytes(), CHUNK),
             Constant(_packed_records(channel_records(bias, r, mode), blocks, mode).tobytes(), CHUNK),
             chunks // unroll,
@@ -171,7 +197,7 @@ def lower(layer: FullyConnected) -> Lowered:
             r.maximum,
         ),
     )
-    return Lowered((call,), 0, layer.macs)
+    return Lowered((call,), CHUNK if depth < CHUNK else 0, layer.macs)
 
 
 def _unroll(chunks: int) -> int:
@@ -190,7 +216,7 @@ def _packed_weights(layer: FullyConnected, blocks: NDArray[np.int64]) -> NDArray
     rows = layer.weights[blocks]
     if layer.filter_zero_point:
         rows = np.concatenate([rows, np.ones_like(rows[:, :1])], axis=1)
-    padded = pad_depth(rows, CHUNK)
+    padded = overlap_depth(rows, CHUNK)
     return np.ascontiguousarray(padded.reshape(len(blocks), rows.shape[1], -1, CHUNK).transpose(0, 2, 1, 3))
 
 

@@ -29,3 +29,14 @@ def pad_depth(weights: NDArray[np.int8], multiple: int) -> NDArray[np.int8]:
     """Weights [..., depth] with zeros behind each row up to a multiple of `multiple`."""
     lacking = -weights.shape[-1] % multiple
     return np.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, lacking)])
+
+
+def overlap_depth(weights: NDArray[np.int8], chunk: int) -> NDArray[np.int8]:
+    """Weights [..., depth] for reading the activations in chunks that end with the depth: the last chunk overlaps the
+    one before, with zeros where it does. Shorter depths get zeros behind."""
+    depth = weights.shape[-1]
+    if depth < chunk:
+        return pad_depth(weights, chunk)
+    rest = depth % chunk
+    overlap = np.zeros((*weights.shape[:-1], -rest % chunk), np.int8)
+    return np.concatenate([weights[..., : depth - rest], overlap, weights[..., depth - rest :]], axis=-1)

@@ -135,7 +135,7 @@ def lower(layer: Conv2D) -> Lowered:
     rows = _rows_together(w, stride)
     pixels = rows * w.output_width
     together = w.dilation_width == 1
-    product = ProductShape.of(stride // CHUNK, stride, pixels, w.output_channels, mode, _GROUPS)
+    product = ProductShape.of(stride, pixels, w.output_channels, mode, _GROUPS)
     kernel = PatchConvMve(
         RingShape.of(w),
         w.input_channels * (w.kernel_width if together else 1),

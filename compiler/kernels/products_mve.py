@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helium matrix products: one output channel, four or eight pixels at a time, in the lanes of the requantisation.
 
-A pixel's operand is `chunks` vectors of 16 bytes that lie together; what the last one holds beyond the depth meets
-zero weights. Multiplier and shifts of the one channel stay in scalar registers.
+A pixel's operand is vectors of 16 bytes, the last of which ends with the pixel and overlaps the one before where the
+depth is no multiple of 16 (zero weights there). Multiplier and shifts of the one channel stay in scalar registers.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ LONGEST_UNROLLED = 16
 
 @dataclass(frozen=True)
 class ProductShape:
-    """Compile-time facts: vectors a pixel, bytes from pixel to pixel, pixels computed together (4 or 8), whether these
-    do not divide the pixel count (the last group then overlaps), and whether there are fewer than four."""
+    """Compile-time facts: bytes from pixel to pixel (the depth), pixels computed together (4 or 8), whether these do
+    not divide the pixel count (the last group then overlaps), and whether there are fewer than four.
 
-    chunks: int
+    Pixels of less than 16 bytes are `short`: their last group is read from a copy."""
+
     stride: int
     group: int
     ragged: bool
@@ -54,22 +55,30 @@ class ProductShape:
     mode: RequantizeMode
 
     @classmethod
-    def of(
-        cls, chunks: int, stride: int, pixels: int, channels: int, mode: RequantizeMode, groups: tuple[int, ...]
-    ) -> ProductShape:
+    def of(cls, stride: int, pixels: int, channels: int, mode: RequantizeMode, groups: tuple[int, ...]) -> ProductShape:
         """The cheapest of `groups` (4 among them) for a product over `pixels` pixels."""
-        allowed = groups if pixels >= 8 and 8 * channels < 1 << 16 else (4,)
-        group = min(allowed, key=lambda g: _cost(chunks, pixels, g))
-        return cls(chunks, stride, group, pixels % group != 0, pixels < PIXELS, mode)
+        allowed = groups if pixels > 8 and 8 * channels < 1 << 16 else (4,)
+        group = min(allowed, key=lambda g: _cost(-(-stride // CHUNK), pixels, g))
+        return cls(stride, group, pixels % group != 0 or stride < CHUNK, pixels < PIXELS, mode)
+
+    @property
+    def short(self) -> bool:
+        return self.stride < CHUNK
+
+    @property
+    def starts(self) -> list[int]:
+        """Where the vectors of a pixel start."""
+        whole = list(range(0, self.stride - CHUNK + 1, CHUNK))
+        return whole if self.stride % CHUNK == 0 else [*whole, max(0, self.stride - CHUNK)]
 
     @property
     def name(self) -> str:
         flags = "r" * self.ragged + "f" * self.few
-        return f"{self.chunks}x{self.stride}g{self.group}_{self.mode.name}{flags}"
+        return f"{self.stride}g{self.group}_{self.mode.name}{flags}"
 
     def counts(self, pixels: int) -> tuple[int, int]:
         """The arguments `groups`, `pixels`."""
-        return max(1, pixels // self.group), pixels
+        return max(1, (pixels - int(self.short)) // self.group), pixels
 
 
 _RESIDENT = 4
@@ -133,22 +142,24 @@ def emit_products(
     output: Value,
     groups: Value,
     count: Value,
+    tail: Value | None = None,
 ) -> None:
-    """outputs[pixel, channel] for all channels of the table; `pixels` and `output` point at pixel 0."""
+    """outputs[pixel, channel] for all channels of the table; `pixels` and `output` point at pixel 0, `tail` at the
+    copy of the last group where pixels are short."""
     channels = f.integer("channels")
     limits = output_range(f, shape.mode)
     lanes = [lane // 2 + lane % 2 * 4 for lane in range(8)]
     offsets = lane_offsets(f, channels) if shape.group == 4 else lane_values(f, V8I16, [(lanes, channels)])
     words = shape.stride % 4 == 0
-    step = shape.group * shape.stride
+    step, chunks = shape.group * shape.stride, len(shape.starts)
     output_step = f.mul(channels, shape.group)
 
     def channel(_: Value, carried: list[Value]) -> list[Value]:
         weight, record, out = carried
         bias, scale = load_record(f, record, shape.mode)
         taps: list[Value] = []
-        if shape.chunks <= _RESIDENT:
-            taps = [load_chunk(f, weight, CHUNK * at, words=True) for at in range(shape.chunks)]
+        if chunks <= _RESIDENT:
+            taps = [load_chunk(f, weight, CHUNK * at, words=True) for at in range(chunks)]
 
         def group(_: Value, carried: list[Value]) -> list[Value]:
             x, to = carried
@@ -169,10 +180,10 @@ def emit_products(
 
         def part(index: Value, _: list[Value]) -> None:
             last = f.sub(count, shape.group)
-            tail = f.compare("!=", index, 0)
-            x = f.offset(pixels, f.select(tail, f.mul(last, shape.stride), 0))
-            to = f.offset(out, f.select(tail, f.mul(last, channels), 0))
-            f.loop(f.select(tail, 1, groups), group, [x, to])
+            behind = f.compare("!=", index, 0)
+            final = f.offset(pixels, f.mul(last, shape.stride)) if tail is None else tail
+            to = f.offset(out, f.select(behind, f.mul(last, channels), 0))
+            f.loop(f.select(behind, 1, groups), group, [f.builder.select(behind, final, pixels), to])
 
         if shape.few:
             group(f.const(0), [pixels, out])
@@ -181,7 +192,7 @@ def emit_products(
         else:
             f.loop(groups, group, [pixels, out])
         return [
-            f.offset(weight, CHUNK * shape.chunks),
+            f.offset(weight, CHUNK * chunks),
             f.offset(record, 4 * record_words(shape.mode)),
             f.offset(out, 1),
         ]
@@ -192,21 +203,27 @@ def emit_products(
 def _sums(
     f: KernelFunction, shape: ProductShape, x: Value, weight: Value, taps: list[Value], words: bool
 ) -> list[Value]:
-    def chunk(at: int, x: Value, weight: Value, sums: list[Value]) -> list[Value]:
-        w = taps[at] if taps else load_chunk(f, weight, CHUNK * at, words=True)
-        return [dot(f, sums[p], w, load_chunk(f, x, CHUNK * at + p * shape.stride, words=words)) for p in range(PIXELS)]
+    def chunk(x: Value, start: int, w: Value, sums: list[Value]) -> list[Value]:
+        return [dot(f, sums[p], w, load_chunk(f, x, start + p * shape.stride, words=words)) for p in range(PIXELS)]
+
+    def tap(weight: Value, at: int) -> Value:
+        return load_chunk(f, weight, CHUNK * at, words=True)
 
     sums: list[Value] = [f.const(0)] * PIXELS
-    if shape.chunks <= LONGEST_UNROLLED:
-        for at in range(shape.chunks):
-            sums = chunk(at, x, weight, sums)
+    if len(shape.starts) <= LONGEST_UNROLLED:
+        for at, start in enumerate(shape.starts):
+            sums = chunk(x, start, taps[at] if taps else tap(weight, at), sums)
         return sums
-    unroll = next(u for u in (4, 3, 2, 1) if shape.chunks % u == 0)
+    whole = shape.stride // CHUNK
+    unroll = next(u for u in (4, 3, 2, 1) if whole % u == 0)
 
     def body(_: Value, carried: list[Value]) -> list[Value]:
         x, weight, *sums = carried
         for at in range(unroll):
-            sums = chunk(at, x, weight, sums)
+            sums = chunk(x, CHUNK * at, tap(weight, at), sums)
         return [f.offset(x, CHUNK * unroll), f.offset(weight, CHUNK * unroll), *sums]
 
-    return f.loop(shape.chunks // unroll, body, [x, weight, *sums])[2:]
+    x, weight, *sums = f.loop(whole // unroll, body, [x, weight, *sums])
+    if shape.stride % CHUNK:
+        sums = chunk(x, shape.stride % CHUNK - CHUNK, tap(weight, 0), sums)
+    return sums
