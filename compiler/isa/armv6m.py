@@ -24,7 +24,14 @@ _BLOCKING = Blocking(
     pairs=tuple(BlockShape(channels, 1, 11 * channels + 5, 4, 45, 40, ()) for channels in (8, 4, 2)),
 )
 _DEPTHWISE = DepthwiseBlocking(
-    weights=Weights.STACK, unrolled=9, pixels=(2, 1), loop_pixels=(2, 1), tap=4, output=45, group=12
+    weights=Weights.STACK,
+    unrolled=9,
+    copies=(4, 5, 3, 2, 1),
+    pixels=(2, 1),
+    loop_pixels=(2, 1),
+    tap=4,
+    output=45,
+    group=12,
 )
 
 

@@ -28,7 +28,14 @@ _BLOCKING = Blocking(
     reach=4095,
 )
 _DEPTHWISE = DepthwiseBlocking(
-    weights=Weights.ROW, unrolled=9, pixels=(4, 2, 1), loop_pixels=(2, 1), tap=1.75, output=10, group=10
+    weights=Weights.ROW,
+    unrolled=9,
+    copies=(4, 5, 3, 2, 1),
+    pixels=(4, 5, 3, 2, 1),
+    loop_pixels=(2, 1),
+    tap=1.75,
+    output=10,
+    group=10,
 )
 
 

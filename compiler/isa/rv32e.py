@@ -21,7 +21,7 @@ _CORE = ScalarCore(
 )
 _BLOCKING = Blocking(shapes=(BlockShape(1, 1, 60, 5, 300, 40, (1,)),))
 _DEPTHWISE = DepthwiseBlocking(
-    weights=Weights.LOOP, unrolled=0, pixels=(1,), loop_pixels=(1,), tap=60, output=300, group=10
+    weights=Weights.LOOP, unrolled=0, copies=(1,), pixels=(1,), loop_pixels=(1,), tap=60, output=300, group=10
 )
 
 

@@ -39,7 +39,14 @@ _BLOCKING = Blocking(
     reach=2047,
 )
 _DEPTHWISE = DepthwiseBlocking(
-    weights=Weights.REGISTERS, unrolled=9, pixels=(4, 5, 3, 2, 1), loop_pixels=(4, 2, 1), tap=2.5, output=14, group=10
+    weights=Weights.REGISTERS,
+    unrolled=9,
+    copies=(4, 5, 3, 2, 1),
+    pixels=(4, 5, 3, 2, 1),
+    loop_pixels=(4, 2, 1),
+    tap=2.5,
+    output=14,
+    group=10,
 )
 
 

@@ -22,7 +22,7 @@ from compiler.kernels.problems import Window
 from compiler.kernels.scalar_core import ScalarCore
 
 SCRATCH_LEAST, SCRATCH_MOST = 2048, 5200
-"""Bytes. Between them a third of the input and output, so that small models stay small."""
+"""Bytes. Between them a sixth of the input and output, so that small models stay small."""
 
 
 def candidates(core: ScalarCore, blocking: Blocking, product: Product) -> Iterator[Candidate]:
@@ -102,7 +102,7 @@ def _allowance(w: Window) -> int:
     """The scratch bytes that a layer may take."""
     source = w.input_height * w.input_width * w.input_channels
     output = w.output_height * w.output_width * w.output_channels
-    return min(max((source + output) // 3, SCRATCH_LEAST), SCRATCH_MOST)
+    return min(max((source + output) // 6, SCRATCH_LEAST), SCRATCH_MOST)
 
 
 def _lower(core: ScalarCore, product: Product, plan: _Plan) -> Lowered:

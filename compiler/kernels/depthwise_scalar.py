@@ -63,7 +63,8 @@ class Weights(Enum):
 @dataclass(frozen=True)
 class DepthwiseScalar(Kernel):
     """`pixels` of a row at a time, `stride` bytes of the plane apart; `rows` x `columns` taps are unrolled unless the
-    weights are in a LOOP (then they are 0)."""
+    weights are in a LOOP (then they are 1). The plane is loaded by `copies` of neighbouring pixels. `biased`: the
+    weights are stored + 128."""
 
     core: ScalarCore
     form: Form
@@ -72,8 +73,8 @@ class DepthwiseScalar(Kernel):
     stride: int
     rows: int
     columns: int
+    copies: int
     biased: bool
-    """The weights are stored + 128."""
 
     parameters: ClassVar[tuple[str, ...]] = FIELDS
 
@@ -83,10 +84,9 @@ class DepthwiseScalar(Kernel):
 
     @property
     def name(self) -> str:
-        kernel = (
-            f"{self.weights.value}{self.rows}x{self.columns}s{self.stride}p{self.pixels}{'b' if self.biased else ''}"
-        )
-        return f"depthwise_{self.core.tag}_{kernel}_{self.form.tag}"
+        taps = f"{self.weights.value}{self.rows}x{self.columns}s{self.stride}"
+        steps = f"p{self.pixels}c{self.copies}{'b' if self.biased else ''}"
+        return f"depthwise_{self.core.tag}_{taps}{steps}_{self.form.tag}"
 
     def build(self, f: KernelFunction) -> None:
         fill = f.integer("fill")
@@ -118,13 +118,16 @@ class DepthwiseScalar(Kernel):
         def row(_: Value, carried: list[Value]) -> list[Value]:
             source, start = carried
 
-            def column(target: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
+            def columns(target: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
                 (read,) = carried
-                value = f.load_u8(read)
-                f.store_i8(f.xor(value, -128) if self.core.unsigned_inputs else value, target)
-                return f.offset(target, 1), [f.offset(read, pixel)]
+                for u in range(self.copies):
+                    f.split()
+                    value = f.load_u8(read)
+                    f.store_i8(f.xor(value, -128) if self.core.unsigned_inputs else value, target, u)
+                    read = f.offset(read, pixel)
+                return f.offset(target, self.copies), [read]
 
-            _, (source,) = f.loop_until(f.offset(start, width), start, column, [source])
+            _, (source,) = f.loop_until(f.offset(start, width), start, columns, [source])
             return [source, f.offset(start, f.integer("plane_row"))]
 
         interior = f.offset(f.pointer("plane"), f.integer("plane_interior"))

@@ -18,10 +18,12 @@ from compiler.kernels.scalar_requantize import ChannelTable, channel_table
 @dataclass(frozen=True)
 class DepthwiseBlocking:
     """`weights`: where a core keeps weights of kernels with up to `unrolled` taps; larger ones run in loops.
-    `pixels`: the groups it holds, by preference, unrolled and in loops. `output`: instructions an output."""
+    `copies`: pixels of a plane copied at a time. `pixels`: the groups it holds, by preference, unrolled and in loops.
+    `output`: instructions an output."""
 
     weights: Weights
     unrolled: int
+    copies: tuple[int, ...]
     pixels: tuple[int, ...]
     loop_pixels: tuple[int, ...]
     tap: float
@@ -47,6 +49,7 @@ def lower_depthwise_conv_2d(core: ScalarCore, blocking: DepthwiseBlocking, layer
         stride=w.stride_width,
         rows=w.kernel_height if unrolls else 1,
         columns=w.kernel_width if unrolls else 1,
+        copies=next(c for c in blocking.copies if w.input_width % c == 0),
         biased=biased and not unrolls,
     )
     plane_row = w.pad_left + w.input_width + w.pad_right
