@@ -134,13 +134,14 @@ def binary_shape(loops: Loops) -> tuple[int, bool, bool, int]:
 
 @dataclass(frozen=True)
 class LinearBinaryKernel(BinaryKernel):
-    """A proven linear form of two inputs; `whole`: the clamp is the range of int8."""
+    """A proven linear form of two inputs, with its nudge if `nudged`; `whole`: the clamp is the range of int8."""
 
     nudged: bool
     whole: bool
 
     parameters: ClassVar[tuple[str, ...]] = (
-        *BinaryKernel.parameters, "first_factor", "second_factor", "start", "rounding", "shift", "minimum", "maximum",
+        *BinaryKernel.parameters, "first_factor", "second_factor", "start", "rounding", "shift", "nudge", "minimum",
+        "maximum",
     )  # fmt: skip
 
     @property
@@ -251,13 +252,13 @@ class UnaryKernel(PortableKernel):
 
 @dataclass(frozen=True)
 class LinearUnaryKernel(UnaryKernel):
-    """A proven linear form of one input; `whole`: the clamp is the range of int8."""
+    """A proven linear form of one input, with its nudge if `nudged`; `whole`: the clamp is the range of int8."""
 
     nudged: bool
     whole: bool
 
     parameters: ClassVar[tuple[str, ...]] = (
-        *UnaryKernel.parameters, "factor", "start", "rounding", "shift", "minimum", "maximum",
+        *UnaryKernel.parameters, "factor", "start", "rounding", "shift", "nudge", "minimum", "maximum",
     )  # fmt: skip
 
     @property
@@ -298,10 +299,13 @@ ClampingKernel = LinearBinaryKernel | ExactSumKernel | LinearUnaryKernel | Exact
 
 
 def _rounded(f: KernelFunction, kernel: LinearBinaryKernel | LinearUnaryKernel) -> Unary:
-    rounding, shift, finish = f.integer("rounding"), f.integer("shift"), _clamped(f, kernel)
+    shift, finish = f.integer("shift"), _clamped(f, kernel)
+    if not kernel.nudged:
+        return lambda total: finish(f.ashr(total, shift))
+    rounding, nudge = f.integer("rounding"), f.integer("nudge")
 
     def rounded(total: Value) -> Value:
-        addend = f.add(rounding, f.ashr(total, 31)) if kernel.nudged else rounding
+        addend = f.sub(rounding, f.and_(f.ashr(total, 31), nudge))
         return finish(f.ashr(f.add(total, addend), shift))
 
     return rounded

@@ -64,11 +64,11 @@ class SumMve(Kernel):
 
 @dataclass(frozen=True)
 class LinearSumMve(SumMve):
-    """(start + factors * inputs + rounding, one less if `nudged` and negative) >> shift."""
+    """(start + factors * inputs + rounding, less the nudge if `nudged` and negative) >> shift."""
 
     nudged: bool
 
-    parameters = (*_WALK, "first_factor", "second_factor", "start", "rounding", "shift")
+    parameters = (*_WALK, "first_factor", "second_factor", "start", "rounding", "shift", "nudge")
 
     @property
     def name(self) -> str:
@@ -79,11 +79,12 @@ class LinearSumMve(SumMve):
             splat(f, f.integer(name), V4I32) for name in ("first_factor", "second_factor", "start", "rounding")
         )
         right = f.sub(0, f.integer("shift"))
+        nudge = splat(f, f.integer("nudge"), V4I32) if self.nudged else None
 
         def linear(a: Value, b: Value) -> Value:
             total = f.add(f.add(f.mul(a, first), f.mul(b, second)), start)
-            if self.nudged:
-                total = f.add(total, f.ashr(total, 31))
+            if nudge is not None:
+                total = f.sub(total, f.and_(f.ashr(total, 31), nudge))
             return shifted(f, f.add(total, rounding), right, rounding=False)
 
         return linear
@@ -135,8 +136,8 @@ def lower(layer: IntegerSum) -> Lowered:
     )
     if layer.linear is not None:
         form = layer.linear
-        tail = (*form.factors, form.start, form.rounding, form.shift)
-        return Lowered((KernelCall(LinearSumMve(form.nudged), (*walk, *tail)),))
+        tail = (*form.factors, form.start, form.rounding, form.shift, form.nudge)
+        return Lowered((KernelCall(LinearSumMve(form.nudge != 0), (*walk, *tail)),))
     modes = [_mode(shift) for _, shift in layer.multipliers]
     if layer.minimum >= layer.zero_points[2]:
         modes[2] = _mode(0)

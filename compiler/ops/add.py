@@ -144,9 +144,9 @@ def _lower(sign: int) -> Callable[[OperatorView, Isa], Lowered]:
                 )
             )
         if linear is not None:
-            tail = (*linear.factors, linear.start, linear.rounding, linear.shift, minimum, maximum)
+            tail = (*linear.factors, *linear.constants, minimum, maximum)
             return Lowered(
-                (KernelCall(LinearBinaryKernel(isa, element, *shape, linear.nudged, whole), (*common, *tail)),)
+                (KernelCall(LinearBinaryKernel(isa, element, *shape, linear.nudge != 0, whole), (*common, *tail)),)
             )
         exact = (
             view.input(0).zero_point, scales.first[0], -scales.first[1],

@@ -57,8 +57,13 @@ class Rescaling:
         function = Function((domain,), self.reference(domain), (self.ratio,), *zero_points, self.minimum, self.maximum)
         linear = fit(function)
         if linear is not None:
-            kernel = LinearUnaryKernel(isa, source, target, lanes, linear.nudged, whole)
-            numbers = (*linear.factors, linear.start, linear.rounding, linear.shift, self.minimum, self.maximum)
+            kernel = LinearUnaryKernel(isa, source, target, lanes, linear.nudge != 0, whole)
+            numbers = (
+                *linear.factors,
+                *linear.constants,
+                self.minimum,
+                self.maximum,
+            )
             return Lowered((KernelCall(kernel, (*places, *numbers)),))
         multiplier, shift = quantize_multiplier(self.ratio)
         exact = (
