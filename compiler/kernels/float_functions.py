@@ -118,7 +118,7 @@ def round_half_away(f: Function, x: Value) -> Value:
     bits = f.bits(x)
     exponent = f.and_(f.lshr(bits, 23), 0xFF)
     mantissa = f.or_(f.and_(bits, (1 << 23) - 1), 1 << 23)
-    shift = f.maximum(f.minimum(f.sub(150, exponent), 31), 1)
+    shift = f.minimum(f.maximum(f.sub(150, exponent), 1), 31)
     half = f.shl(f.const(1), f.sub(shift, 1))
     magnitude = f.lshr(f.add(mantissa, half), shift)
     sign = f.ashr(bits, 31)

@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 from compiler.kernels.float_window import LARGEST, FloatWindow
 from compiler.kernels.kernel import INPUT, Lowered
 from compiler.kernels.problems import FloatLayer, Window
-from compiler.kernels.window_lowering import WindowLayer, conv_weights, depthwise_weights, flat, rows_of, window_calls
+from compiler.kernels.window_lowering import (
+    Blocking,
+    WindowLayer,
+    conv_weights,
+    depthwise_weights,
+    flat,
+    rows_of,
+    window_calls,
+)
+
+BLOCKING = Blocking(channels=4, pixels=4, channels_alone=8)
+"""Sixteen sums with four weights and four inputs fit 32 float registers."""
 
 
 def conv_2d(layer: FloatLayer) -> Lowered:
@@ -38,5 +49,5 @@ def _lowered(layer: FloatLayer, window: Window, weights: NDArray[np.float32], la
     def record(channels: NDArray[np.int64]) -> bytes:
         return layer.bias[channels].astype("<f4").tobytes()
 
-    walked = WindowLayer(window, weights.astype(np.float32), lanes, INPUT, kernel, record)
+    walked = WindowLayer(window, weights.astype(np.float32), lanes, INPUT, kernel, record, BLOCKING)
     return Lowered(window_calls(walked), macs=layer.macs)

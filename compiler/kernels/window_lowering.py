@@ -58,6 +58,15 @@ def runs(outputs: int, cells: int, kernel: int, stride: int, padding: int, dilat
 
 
 @dataclass(frozen=True)
+class Blocking:
+    """The most sums a kernel holds: `channels` of `pixels` neighbours, or `channels_alone` of a pixel without any."""
+
+    channels: int
+    pixels: int
+    channels_alone: int
+
+
+@dataclass(frozen=True)
 class WindowLayer:
     """A layer for the window walk.
 
@@ -72,6 +81,7 @@ class WindowLayer:
     source: Place
     kernel: Callable[[int, int], WindowKernel]
     record: Callable[[NDArray[np.int64]], bytes]
+    blocking: Blocking
     extra: tuple[Argument, ...] = ()
 
 
@@ -106,12 +116,12 @@ def window_calls(layer: WindowLayer) -> tuple[KernelCall, ...]:
     """The calls of a layer: blocks of pixels and single ones, whole blocks of channels and the rest."""
     w = layer.window
     columns = runs(w.output_width, w.input_width, w.kernel_width, w.stride_width, w.pad_left, w.dilation_width)
-    sizes = (1, 2) if layer.lanes else (1, 2, 4)
-    pixels = max(p for p in sizes if p == 1 or any(run.repeat >= p for run in columns))
+    most = min(layer.blocking.pixels, 2 if layer.lanes else 4)
+    pixels = max(p for p in (1, 2, 4) if p == 1 or (p <= most and any(run.repeat >= p for run in columns)))
     wide = [run.part(0, run.repeat - run.repeat % pixels) for run in columns]
     narrow = [run.part(run.repeat - run.repeat % pixels, run.repeat % pixels) for run in columns]
     calls: list[KernelCall] = []
-    for first, end, block in _channel_blocks(layer.weights.shape[1], pixels, layer.lanes):
+    for first, end, block in _channel_blocks(layer, pixels):
         for size, windows in ((pixels, wide), (1, narrow)):
             chosen = [run for run in windows if run.repeat]
             if chosen:
@@ -119,13 +129,11 @@ def window_calls(layer: WindowLayer) -> tuple[KernelCall, ...]:
     return tuple(calls)
 
 
-def _channel_blocks(channels: int, pixels: int, lanes: bool) -> tuple[tuple[int, int, int], ...]:
-    """A group's channels as (first, end, channels of a block): blocks of one size, then the rest as one block.
-
-    Sixteen sums with four weights and four inputs fit 32 float registers; where no neighbouring pixels share the
-    weights, eight channels share each input.
-    """
-    block = min(channels, 4 if lanes or pixels == 4 else 8)
+def _channel_blocks(layer: WindowLayer, pixels: int) -> tuple[tuple[int, int, int], ...]:
+    """A group's channels as (first, end, channels of a block): blocks of one size, then the rest as one block."""
+    channels = layer.weights.shape[1]
+    alone = pixels == 1 and not layer.lanes
+    block = min(channels, layer.blocking.channels_alone if alone else layer.blocking.channels)
     whole = channels - channels % block
     parts = ((0, whole, block), (whole, channels, channels - whole))
     return tuple(part for part in parts if part[0] < part[1])
