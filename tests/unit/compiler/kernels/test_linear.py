@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from compiler.graph import DType
-from compiler.kernels.linear import Function, fit
+from compiler.kernels.linear import Function, Linear, fit
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.add import SumAttributes, _function
 from compiler.ops.rescaling import Rescaling
@@ -49,14 +49,21 @@ def test_a_fit_equals_the_function_everywhere(
     assert np.array_equal(np.clip(value >> shift, function.minimum, function.maximum), function.exact)
 
 
-def test_ties_away_from_zero_need_a_nudge() -> None:
+def test_ties_go_away_from_zero() -> None:
     quarters = Rescaling(tensor(0, (1,), scale=0.25), tensor(1, (1,), scale=1.0), 0.25, -128, 127)
     exact = quarters.reference(BYTES)
     assert exact[BYTES == -2] == -1
     assert exact[BYTES == 2] == 1
     linear = fit(Function((BYTES,), exact, (0.25,), (0,), 0, -128, 127))
     assert linear is not None
-    assert linear.nudge != 0
+    assert np.array_equal(linear(BYTES), exact)
+
+
+def test_a_nudge_lowers_negative_sums() -> None:
+    nudged = Linear((1,), 0, 2, 2, 1)
+    assert nudged(np.array([-2, -1, 0, 1, 2])).tolist() == [-1, 0, 0, 0, 1]
+    assert nudged.constants == (0, 2, 2, 1)
+    assert Linear((1,), 5, 2, 2, 0).constants == (7, 0, 2, 0)
 
 
 def test_what_is_not_linear_is_not_fitted() -> None:
