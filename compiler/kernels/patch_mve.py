@@ -35,7 +35,7 @@ from compiler.kernels.ring_mve import RING_PARAMETERS, RingShape, RowRing, ring_
 from compiler.kernels.vector_mve import CHUNK, RequantizeMode, load_chunk
 
 _PATCH_BYTES = 8192
-"""Scratch that sharing a product between output rows may take."""
+"""Scratch that sharing a product between output rows may take, and never more than the output has bytes."""
 _UNROLLED_COPY = 8
 _GROUPS = (4,)
 
@@ -172,10 +172,11 @@ def _rows_together(w: Window, patch_bytes: int) -> int:
     """How many output rows (a divisor of all) one product takes: the fewest that cost
     hardly more than the cheapest."""
     chunks = patch_bytes // CHUNK
+    most = min(_PATCH_BYTES, w.output_height * w.output_width * w.output_channels)
     allowed = [
         rows
         for rows in range(1, w.output_height + 1)
-        if w.output_height % rows == 0 and (rows == 1 or rows * w.output_width * patch_bytes <= _PATCH_BYTES)
+        if w.output_height % rows == 0 and (rows == 1 or rows * w.output_width * patch_bytes <= most)
     ]
     cost = {rows: products_cost(chunks, rows * w.output_width, w.output_channels, _GROUPS) / rows for rows in allowed}
     return next(rows for rows in allowed if cost[rows] <= 1.03 * min(cost.values()))
