@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boards.board import Board
@@ -22,11 +22,12 @@ from toolchain.layout import Layout, layouts
 from toolchain.site import Site
 from toolchain.stack import StackBound, stack_bound
 
-FIRST_STACK_BYTES = 0
-"""The first link only shows the code: a larger guess might not fit where the proven size does."""
+SPARE_BYTES = 1 << 28
+"""By how much regions grow for the link that shows the code, so that what does not fit can be measured too."""
+
 OVERFLOW = re.compile(r"region `(\S+)' overflowed by (\d+) bytes?")
 UNDEFINED = re.compile(r"undefined reference to `([^']+)'")
-LINKS = 4
+LINKS = 3
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,16 @@ def _compile(compiler: Compiler, name: str, text: str, flags: tuple[str, ...] = 
 def _link_stable(
     compiler: Compiler, site: Site, inputs: Inputs, layout: Layout, objects: list[Path]
 ) -> Image | tuple[Overflow, ...]:
-    """Link, measure the stack, link with that size, until it stays. Overflowing regions are returned."""
+    """Link without a stack in regions larger than there are, measure the stack, link with that size until it stays.
+
+    Overflowing regions are returned: by then the stack counts among what does not fit.
+    """
     to = compiler.directory / f"{site.file}.elf"
     script = compiler.directory / f"{site.file}.ld"
-    size = FIRST_STACK_BYTES
-    for _ in range(LINKS):
-        write_text(script, sources.linker_script(site, inputs.model, layout, size))
+    roomy = replace(site, memories=tuple(replace(memory, size=memory.size + SPARE_BYTES) for memory in site.memories))
+    size = 0
+    for place in (roomy, *[site] * LINKS):
+        write_text(script, sources.linker_script(place, inputs.model, _in(place, layout), size))
         result = compiler.link(objects, script, to, inputs.libraries)
         if result.code != 0:
             to.unlink(missing_ok=True)
@@ -112,11 +117,16 @@ def _link_stable(
         elf = read_elf(to.read_bytes())
         code = disassemble(compiler, to)
         stack = stack_bound(elf, code, site.board)
-        if stack.bytes == size:
+        if place is site and stack.bytes == size:
             check_libraries(to.with_suffix(".map").read_text(encoding="utf-8"), compiler.core)
             return Image(site, to, elf, code, stack, layout)
         size = stack.bytes
     raise RuntimeError(f"the stack of {site.file}.elf does not settle: {size} bytes after {LINKS} links")
+
+
+def _in(site: Site, layout: Layout) -> Layout:
+    """The layout in terms of the site's own regions."""
+    return replace(layout, arena_bank=next(bank for bank in site.banks if bank.name == layout.arena_bank.name))
 
 
 def _overflows(text: str, inputs: Inputs) -> tuple[Overflow, ...]:
