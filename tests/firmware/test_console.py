@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from boards.board import Board
+from boards.loader import board_names
 from qemu.console import DeviceError
 from qemu.stack import StackRegion
 from tests.firmware.emulated import booted
@@ -17,7 +18,7 @@ from toolchain.firmware import FirmwareResult
 
 Build = Callable[[str], tuple[Board, FirmwareResult]]
 
-BOARDS = ("qemu_m4f", "qemu_rv32imac", "ch32v003", "pico", "stm32vldiscovery", "microbit", "qemu_m55")
+BOARDS = board_names()
 IMAGE = np.arange(-16, 16, dtype=np.int8)
 
 
