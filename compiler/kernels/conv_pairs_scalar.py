@@ -38,7 +38,7 @@ class ConvPairs(RowKernel):
     def name(self) -> str:
         block = f"{self.channels}x{self.pixels}p{self.pitch}"
         flags = f"{'s' if self.single else ''}{'c' if self.shared else ''}"
-        return f"convpairs_{self.core.tag}_{block}_{self.form.tag}_{flags}"
+        return "_".join(filter(None, ["conv_pairs", self.core.tag, block, self.form.tag, flags]))
 
     def row(self, f: KernelFunction, first: Value, output: Value) -> None:
         def block(_: Value, carried: list[Value]) -> list[Value]:
