@@ -61,8 +61,8 @@ class Function:
 def fit(function: Function) -> Linear | None:
     """A linear form that equals the function on its whole domain, without a nudge if possible, or None where none was
     found."""
-    # Where the fraction is far from a half every good candidate agrees: these points alone decide.
-    hard = _part(function, _near_ties(function))
+    # The inputs of a sum are scaled finely: where its fraction is far from a half, every good candidate agrees.
+    hard = function if len(function.domains) == 1 else _part(function, _near_ties(function))
     for nudged in (False, True):
         for factors, shift in _candidates(function):
             candidate = _rounded(hard, factors, shift, nudged)
