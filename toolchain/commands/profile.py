@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +56,13 @@ def _print(terminal: Terminal, built: Built, counted: Profile) -> None:
 def _rows(path: Path | None, built: Built) -> list[bytes]:
     if path is not None:
         return list(read_samples(path, built.inputs, built.outputs).rows())
+    return random_rows(built.inputs, ROWS)
+
+
+def random_rows(inputs: Sequence[TensorForm], count: int) -> list[bytes]:
+    """Rows of inputs drawn from a fixed seed."""
     random = np.random.default_rng(0)
-    return [b"".join(_random(random, form) for form in built.inputs) for _ in range(ROWS)]
+    return [b"".join(_random(random, form) for form in inputs) for _ in range(count)]
 
 
 def _random(random: np.random.Generator, form: TensorForm) -> bytes:
