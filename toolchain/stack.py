@@ -49,22 +49,22 @@ def stack_bound(elf: Elf, code: Code, board: Board) -> StackBound:
     """The bound of an image that starts at Reset_Handler. UserError where there is none."""
     frames: Frames = ArmFrames(elf) if elf.machine == "EM_ARM" else RiscvFrames(elf)
     analysis = Analysis(elf, code, frames)
-    start = elf.symbol("Reset_Handler").address
-    fault = elf.symbol("Default_Handler").address
-    program = max(analysis.use(start), analysis.use(fault), key=lambda use: use.bytes)
-    handlers = sum(analysis.use(handler).bytes for handler in handlers_of(elf, code) - {start, fault})
+    # An application may handle every trap itself; nothing is then left of the default.
+    roots = {symbol.address for symbol in elf.symbols if symbol.name in ("Reset_Handler", "Default_Handler")}
+    program = max((analysis.use(root) for root in sorted(roots)), key=lambda use: use.bytes)
+    handlers = sum(analysis.use(handler).bytes for handler in sorted(handlers_of(elf, code) - roots))
     return StackBound(program.bytes, handlers, board.interrupt_stack, program.path)
 
 
 def handlers_of(elf: Elf, code: Code) -> set[int]:
-    """The code addresses in the vector table."""
+    """Where interrupts enter: the code addresses in the vector table, and `trap_entry` on cores without one."""
+    found = {symbol.address for symbol in elf.symbols if symbol.name == "trap_entry"}
     table = elf.section(".vectors")
-    if table is None:
-        return set()
-    words = [elf.word(address) for address in range(table.address, table.end - 3, 4)]
-    mask = ~1 if elf.machine == "EM_ARM" else ~0
-    inside = range(table.address, table.end)
-    return {word & mask for word in words if word and word & mask in code.instructions and word not in inside}
+    if table is not None:
+        mask = ~1 if elf.machine == "EM_ARM" else ~0
+        words = [elf.word(address) for address in range(table.address, table.end - 3, 4)]
+        found |= {word & mask for word in words if word and not table.address <= word < table.end}
+    return found & set(code.instructions)
 
 
 class Analysis:
