@@ -4,10 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import PurePath
 
 from compiler.arena import ArenaPlan, plan_arena
 from compiler.artifact import ArenaTensor, CompiledModel, DispatchInfo, Port, TestVector
@@ -16,6 +13,7 @@ from compiler.frontends.tflite import read_tflite
 from compiler.graph import Graph, Tensor
 from compiler.isa import load_isa
 from compiler.kernels.kernel import Argument, Constant, KernelCall, Place, Role
+from compiler.model import Model
 from compiler.passes import run_passes
 from compiler.reference import outputs_of
 from compiler.schedule import Dispatch, Schedule, build_schedule
@@ -25,24 +23,6 @@ from compiler.target import Target
 
 Progress = Callable[[str], None]
 SELF_TEST_SEEDS = (1, 2)
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model as the user names it: `name` is its file name, `data` its bytes."""
-
-    name: str
-    data: bytes
-
-    @property
-    def stem(self) -> str:
-        return PurePath(self.name).stem
-
-    @property
-    def prefix(self) -> str:
-        """The start of all C names: the stem as a C identifier."""
-        identifier = re.sub(r"\W", "_", self.stem, flags=re.ASCII).lower()
-        return identifier if identifier[:1].isalpha() else f"model_{identifier}"
 
 
 def compile_model(model: Model, target: Target, progress: Progress = lambda _: None) -> CompiledModel:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from boards.board import Core
 from compiler.errors import UserError
 from toolchain.elf import EF_RISCV_FLOAT_ABI, EF_RISCV_RVE, Elf, read_elf
-from toolchain.gcc import CompileError, Compiler, run_tool
+from toolchain.gcc import CompileError, Compiler
 
 MAGIC = b"!<arch>\n"
 
@@ -86,7 +87,8 @@ def check_libraries(map_text: str, core: Core) -> None:
 def write_archive(compiler: Compiler, path: Path, objects: Sequence[Path]) -> Path:
     """A static library of objects, in the given order; the same objects give the same bytes."""
     path.unlink(missing_ok=True)
-    result = run_tool([str(compiler.tool("ar")), "rcsD", path.name, *(o.name for o in objects)], compiler.directory)
+    members = [os.path.relpath(o, compiler.directory) for o in objects]
+    result = compiler.run_binutil("ar", ["rcsD", os.path.relpath(path, compiler.directory), *members])
     if result.code != 0:
         raise CompileError(result.text)
     return path

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchain.gcc import Compiler, run_tool
+from toolchain.gcc import Compiler
 
 LINE = re.compile(r"^\s*([0-9a-f]+):\t([0-9a-f ]+?)\s*\t(\S+)(?:\s+(.*))?$")
 TARGET = re.compile(r"(?:^|,\s?)([0-9a-f]+) <")
@@ -41,7 +42,7 @@ def disassemble(compiler: Compiler, image: Path) -> Code:
     if compiler.is_arm:
         # objdump takes Helium for old coprocessor instructions unless it is told the architecture.
         options = ["-m", "armv8.1-m.main"] if "v8.1m" in compiler.core.triple else []
-    result = run_tool([str(compiler.tool("objdump")), "-d", "-w", "-z", *options, image.name], image.parent)
+    result = compiler.run_binutil("objdump", ["-d", "-w", "-z", *options, os.path.relpath(image, compiler.directory)])
     if result.code != 0:
         raise RuntimeError(f"objdump: {result.text}")
     return Code(parse(result.text))

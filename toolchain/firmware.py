@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from boards.board import Board
-from compiler.artifact import CompiledModel
+from compiler.artifact import CompiledModel, ObjectFile
 from compiler.errors import UserError
 from toolchain import sources
 from toolchain.archive import write_archive
 from toolchain.elf_checks import check_image
 from toolchain.files import write_bytes, write_text
-from toolchain.gcc import GENERATED_FLAGS, CompileError, Compiler, compiler_for
+from toolchain.gcc import GENERATED_FLAGS, CompileError, Compiler, Trace, compiler_for
 from toolchain.images import write_images
 from toolchain.link import Image, Inputs, link_image
 from toolchain.options import FirmwareOptions
@@ -38,9 +39,11 @@ class FirmwareResult:
     twin_stack: StackBound | None
 
 
-def build_firmware(board: Board, model: CompiledModel, out: Path, options: FirmwareOptions) -> FirmwareResult:
+def build_firmware(
+    board: Board, model: CompiledModel, out: Path, options: FirmwareOptions, trace: Trace = lambda _: None
+) -> FirmwareResult:
     """Build everything below `out`: firmware.elf .bin .hex .map (.uf2), emulator.elf for boards that QEMU lacks,
-    include/<prefix>.h, report.json and the generated sources.
+    include/<prefix>.h, lib<prefix>.a, report.json, the generated sources, and LLVM IR and assembly for reading.
 
     UserError where the model does not fit, a tool is missing, or the user's own sources are at fault; the ELF files
     are then absent.
@@ -48,7 +51,7 @@ def build_firmware(board: Board, model: CompiledModel, out: Path, options: Firmw
     out.mkdir(parents=True, exist_ok=True)
     for stale in ("firmware.elf", "emulator.elf"):
         (out / stale).unlink(missing_ok=True)
-    compiler = compiler_for(board.core, out.resolve())
+    compiler = compiler_for(board.core, out.resolve(), trace)
     header = write_text(out / "include" / f"{model.prefix}.h", sources.header(model))
     inputs = _inputs(compiler, model, options)
     image = link_image(compiler, board_site(board), inputs, options.alternatives)
@@ -73,11 +76,10 @@ def build_firmware(board: Board, model: CompiledModel, out: Path, options: Firmw
 
 
 def _inputs(compiler: Compiler, model: CompiledModel, options: FirmwareOptions) -> Inputs:
-    objects = [write_bytes(compiler.directory / f"{part.name}.o", part.data) for part in model.objects]
+    objects = [write_bytes(compiler.directory / "objects" / f"{part.name}.o", part.data) for part in model.objects]
     write_archive(compiler, compiler.directory / f"lib{model.prefix}.a", objects)
-    for part in model.objects:
-        write_text(compiler.directory / f"{part.name}.ll", part.ir)
-        write_text(compiler.directory / f"{part.name}.s", part.assembly)
+    write_text(compiler.directory / f"{model.prefix}.ll", _listing(model, ";", lambda part: part.ir))
+    write_text(compiler.directory / f"{model.prefix}.s", _listing(model, "#", lambda part: part.assembly))
     source = write_text(compiler.directory / "runtime.c", sources.runtime())
     runtime = compiler.directory / "runtime.o"
     compiler.compile(source, runtime, (*GENERATED_FLAGS, "-fno-builtin"))
@@ -89,6 +91,11 @@ def _inputs(compiler: Compiler, model: CompiledModel, options: FirmwareOptions) 
         objects += _application(compiler, options.app)
         libraries.append(compiler.libc())
     return Inputs(model, application, tuple(objects), tuple(libraries))
+
+
+def _listing(model: CompiledModel, comment: str, text: Callable[[ObjectFile], str]) -> str:
+    """What the objects were made of, one after the other, for reading."""
+    return "\n".join(f"{comment} ---- {part.name}.o\n{text(part)}" for part in model.objects)
 
 
 def _application(compiler: Compiler, directory: Path) -> list[Path]:

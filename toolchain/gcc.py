@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +42,10 @@ LINK_FLAGS = (
 )  # fmt: skip
 
 
+Trace = Callable[[str], None]
+"""Is told every command, as a shell would take it."""
+
+
 class CompileError(Exception):
     """A generated source does not compile: internal. For the user's own sources it becomes a UserError."""
 
@@ -60,18 +65,23 @@ class Compiler:
     core: Core
     gcc: Path
     directory: Path
+    trace: Trace = field(default=lambda _: None, compare=False)
 
     @property
     def is_arm(self) -> bool:
         return self.core.triple.startswith("thumb")
 
     def run(self, arguments: Sequence[str]) -> Result:
-        """Run gcc with the C locale."""
-        return run_tool([str(self.gcc), *arguments], self.directory)
+        """Run gcc."""
+        return self._traced([str(self.gcc), *arguments])
 
-    def tool(self, name: str) -> Path:
-        """A binutils program of the same target (objdump, ...). UserError where it is missing."""
-        return find_tool(self.core.gcc.removesuffix("gcc") + name, self.core.gcc)
+    def run_binutil(self, name: str, arguments: Sequence[str]) -> Result:
+        """Run a binutils program of the same target (objdump, ...). UserError where it is missing."""
+        return self._traced([str(find_tool(self.core.gcc.removesuffix("gcc") + name, self.core.gcc)), *arguments])
+
+    def _traced(self, command: Sequence[str]) -> Result:
+        self.trace(shlex.join(command))
+        return run_tool(command, self.directory)
 
     def compile(self, source: Path, to: Path, flags: Sequence[str] = ()) -> None:
         """Compile C or preprocessed assembly (.S). CompileError with gcc's messages."""
@@ -128,9 +138,9 @@ class Compiler:
         return f"{self.core.gcc} {_query(self.gcc, ('-dumpfullversion',))}"
 
 
-def compiler_for(core: Core, directory: Path) -> Compiler:
+def compiler_for(core: Core, directory: Path, trace: Trace = lambda _: None) -> Compiler:
     """The core's compiler, run in `directory`. UserError where it is not installed."""
-    return Compiler(core, find_tool(core.gcc, core.gcc), directory)
+    return Compiler(core, find_tool(core.gcc, core.gcc), directory, trace)
 
 
 def find_tool(name: str, gcc: str) -> Path:

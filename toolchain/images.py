@@ -10,13 +10,12 @@ from pathlib import Path
 from toolchain.elf import Elf
 from toolchain.files import write_bytes
 from toolchain.link import Image
+from toolchain.products import UF2_FAMILIES
 
 ERASED = b"\xff"
 
 UF2_MAGIC = (0x0A324655, 0x9E5D5157, 0x0AB16F30)
 UF2_FAMILY_PRESENT = 0x2000
-UF2_FAMILIES = {"rp2040": 0xE48BFF56}
-"""Board.image to UF2 family (microsoft/uf2, utils/uf2families.json)."""
 UF2_PAYLOAD = 256
 
 

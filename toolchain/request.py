@@ -12,6 +12,8 @@ from typing import Any
 from boards.board import Board
 from boards.loader import load_board
 from compiler.errors import UserError
+from compiler.model import c_prefix
+from toolchain.products import products
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -32,10 +34,7 @@ class Request:
     @property
     def products(self) -> tuple[str, ...]:
         """The files that every build makes, by name in `folder`."""
-        files = ["firmware.elf", "firmware.bin", "firmware.hex", "firmware.map", "report.json"]
-        if not self.board.emulator.native:
-            files.append("emulator.elf")
-        return tuple(files)
+        return products(self.board, c_prefix(self.model.stem))
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, Any], directory: Path, quiet: bool) -> Request:
@@ -55,13 +54,33 @@ class Request:
         return cls(
             board=board,
             model=model,
-            folder=ROOT / "build" / board.name / model.stem,
+            folder=_folder(board, model),
             console=variables["console"],
             input=source,
-            output=directory / variables["output"] if variables["output"] else None,
+            output=_output(variables["output"], directory),
             verbose=bool(variables["verbose"]),
             quiet=quiet,
         )
+
+
+def _folder(board: Board, model: Path) -> Path:
+    """Where the build goes. UserError for a file name that is no name of a folder."""
+    if model.stem in (".", ".."):
+        raise UserError("the model file's name has no part before its suffix", where="model=", got=model.name)
+    return ROOT / "build" / board.name / model.stem
+
+
+def _output(name: str, directory: Path) -> Path | None:
+    """The file that `infer` writes; known to have a place before a long run begins."""
+    path = directory / name if name else None
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        raise UserError(
+            "the output file cannot be written",
+            where=f"output={name}",
+            got=f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}",
+            allowed="a file in a folder that exists",
+        )
+    return path
 
 
 def find_model(name: str, directory: Path) -> Path:

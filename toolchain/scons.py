@@ -6,22 +6,31 @@ What a target does is in `toolchain.commands`, imported when it runs, so that an
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-from SCons.Errors import BuildError
+import SCons.Errors
 from SCons.Script import Action, AlwaysBuild, Default, Environment, GetLaunchDir, GetOption, Help
 
 from compiler.errors import CheckFailed, UserError
+from toolchain.gcc import compiler_for
 from toolchain.request import ROOT, Request, unknown
 
 _SOURCES = ("boards/**/*.*", "compiler/**/*.py", "firmware_templates/**/*.*", "toolchain/**/*.py")
 _EXAMPLE = "./kiln board=ch32v model=models/mnist_int8.tflite run"
+_REFUSED = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
+"""What the system says when it is the user who has to make room or give rights."""
+_one_at_a_time = threading.Lock()
+"""With -j SCons runs actions in threads; ours share the terminal and report.json."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +44,8 @@ class Project:
     """The targets of one invocation: named first, made by `finish`, when all names are known."""
 
     def __init__(self, variables: Any, targets: Sequence[str]) -> None:
-        self.environment = Environment(variables=variables, tools=[], ENV=os.environ)
-        self.environment.Decider("content-timestamp")
+        with _one_message():
+            self.environment = Environment(variables=variables, tools=[], ENV=os.environ)
         self.variables = variables
         self.wanted = tuple(targets)
         self.known: list[_Target] = []
@@ -57,10 +66,8 @@ class Project:
         """Checks the command line and makes what it asks for. One message and exit code 2 where it is at fault."""
         self._help()
         if not GetOption("help"):
-            try:
+            with _one_message():
                 self._make()
-            except UserError as error:
-                _stop(error)
 
     def _make(self) -> None:
         unknown_variables = self.variables.UnknownVariables()
@@ -72,27 +79,35 @@ class Project:
             if name not in targets:
                 raise unknown("target", name, targets)
         chosen = [targets[name] for name in self.wanted] or [targets[firmware]]
+        if GetOption("clean") and not self.wanted and not self.environment["board"] and not self.environment["model"]:
+            self.environment.Clean(Default(self.environment.Alias(firmware)), str(ROOT / "build"))
+            return
         request = self._request() if any(target.needs_model for target in chosen) else None
         if request is not None:
             self._make_firmware(firmware, request)
         for target in chosen:
             if target.name != firmware:
                 needed = [firmware] if target.needs_model else []
-                AlwaysBuild(self.environment.Alias(target.name, needed, _action(target.name, request)))
+                scope = self.environment.Clone(KILN_TARGET=target.name, KILN_REQUEST=request)
+                AlwaysBuild(scope.Alias(target.name, needed, Action(_act, cmdstr=None)))
 
     def _make_firmware(self, name: str, request: Request) -> None:
-        if self.environment["cache"]:
-            self.environment.CacheDir(self.environment["cache"])
-        sources = [str(path) for pattern in _SOURCES for path in sorted(ROOT.glob(pattern)) if path.suffix != ".pyc"]
-        products = [str(request.folder / product) for product in request.products]
-        nodes = self.environment.Command(products, [str(request.model), *sources], _action(name, request))
-        self.environment.Depends(nodes, self.environment.Value(request.console))
-        self.environment.Clean(nodes, str(request.folder))
-        Default(self.environment.Alias(name, nodes))
+        environment = self.environment.Clone(KILN_TARGET=name, KILN_REQUEST=request)
+        if environment["cache"]:
+            environment.CacheDir(str(Path(GetLaunchDir()) / environment["cache"]))
+        sources = [path for pattern in _SOURCES for path in sorted(ROOT.glob(pattern)) if path.suffix != ".pyc"]
+        # Nodes, not names: in names SCons would expand `$` and `#`.
+        file = environment.fs.File
+        products = [file(str(request.folder / product)) for product in request.products]
+        inputs = [file(str(path)) for path in (request.model, *sources)]
+        nodes = environment.Command(products, inputs, Action(_act, cmdstr=None))
+        environment.Depends(nodes, environment.Value(_versions(request)))
+        environment.Clean(nodes, environment.fs.Dir(str(request.folder)))
+        Default(environment.Alias(name, nodes))
 
     def _request(self) -> Request:
-        directory = Path(GetLaunchDir())
-        return Request.from_variables(dict(self.environment.items()), directory, bool(GetOption("no_progress")))
+        quiet = bool(GetOption("no_progress") or GetOption("silent"))
+        return Request.from_variables(dict(self.environment.items()), Path(GetLaunchDir()), quiet)
 
     def _help(self) -> None:
         targets = "".join(f"  {target.name:<10} {target.description}\n" for target in self.known)
@@ -100,43 +115,73 @@ class Project:
         Help(f"\nExample: {_EXAMPLE}\n\nTargets:\n{targets}\nVariables:\n{variables}")
 
 
-def _action(name: str, request: Request | None) -> Any:
-    """What a target runs; its modules are loaded only then."""
-
-    def act(target: Any, source: Any, env: Any) -> None:  # SCons passes these by name
-        # SCons takes the project off the path again before actions run.
-        if str(ROOT) not in sys.path:
-            sys.path.insert(0, str(ROOT))
-        from toolchain.commands import COMMANDS, MODEL_COMMANDS
-
-        _guarded(name, COMMANDS[name] if request is None else lambda: MODEL_COMMANDS[name](request))
-
-    return Action(act, cmdstr=None)
+def _versions(request: Request) -> str:
+    """What a build depends on besides files. UserError where the cross compiler is missing: before anything is
+    touched, so that a good build outlives it."""
+    gcc = "" if GetOption("clean") else compiler_for(request.board.core, ROOT).version()
+    return f"console {request.console}, {gcc}, llvmlite {metadata.version('llvmlite')}"
 
 
-def _guarded(name: str, command: Callable[[], None]) -> None:
-    """Runs a command. The user's faults become SCons's one-line failure (exit code 2); ours end it with exit code 1."""
+def _act(target: Any, source: Any, env: Any) -> None:
+    """What every target runs; SCons passes the arguments by name. It takes what the function refers to for part of
+    what is built, so the request comes by way of the environment."""
+    with _one_at_a_time:
+        _guarded(env["KILN_TARGET"], env["KILN_REQUEST"])
+
+
+def _guarded(name: str, request: Request | None) -> None:
+    """Runs a command. Faults become SCons's one-line failure: exit code 2 for the user's, 1 for ours."""
     try:
-        command()
+        _command(name, request)()
     except UserError as error:
-        raise BuildError(errstr=str(error), status=2, exitstatus=2) from error
+        raise _failure(str(error), 2) from error
     except CheckFailed as failure:
-        _leave(str(failure))
-    except Exception:
-        log = ROOT / "build" / "internal-error.log"
-        log.parent.mkdir(exist_ok=True)
-        log.write_text(traceback.format_exc())
-        _leave(f"internal fault in '{name}'; please report it with {log.relative_to(ROOT)}")
+        raise _failure(str(failure), 1) from failure
+    except OSError as error:
+        if error.errno not in _REFUSED:
+            raise _failure(_recorded(error, name), 1) from error
+        raise _failure(f"{error.strerror}: {error.filename or name}", 2) from error
+    except Exception as error:
+        raise _failure(_recorded(error, name), 1) from error
 
 
-def _leave(message: str) -> NoReturn:
-    """Ends the process with exit code 1; SCons itself knows no code but 2."""
+def _command(name: str, request: Request | None) -> Callable[[], None]:
+    """A target's command; its modules are loaded only now."""
+    # SCons takes the project off the path again before actions run.
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    from toolchain.commands import COMMANDS, MODEL_COMMANDS
+
+    if request is None:
+        return COMMANDS[name]
+    return lambda: MODEL_COMMANDS[name](request)
+
+
+def _failure(message: str, code: int) -> SCons.Errors.BuildError:
+    return SCons.Errors.BuildError(errstr=message, status=code, exitstatus=code)
+
+
+def _recorded(error: Exception, where: str) -> str:
+    """Keeps a fault of ours for a report, and says so in one line."""
+    log = ROOT / "build" / "internal-error.log"
+    log.parent.mkdir(exist_ok=True)
+    log.write_text("".join(traceback.format_exception(error)))
+    return f"internal fault in '{where}' ({type(error).__name__}); please report it with {log.relative_to(ROOT)}"
+
+
+@contextmanager
+def _one_message() -> Iterator[None]:
+    """While the command line is read: ends the process with a message, and exit code 2 for the user's faults."""
+    try:
+        yield
+    except UserError as error:
+        _stop(str(error), 2)
+    except SCons.Errors.UserError as error:
+        _stop(str(error), 2)
+    except Exception as error:
+        _stop(_recorded(error, "command line"), 1)
+
+
+def _stop(message: str, code: int) -> NoReturn:
     print(f"kiln: {message}", file=sys.stderr)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(1)
-
-
-def _stop(error: UserError) -> NoReturn:
-    print(f"kiln: {error}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from compiler.compile import Model
 from compiler.frontends.tflite import read_tflite
 from compiler.graph import Graph
+from compiler.model import Model
 from compiler.ops.definition import Array
 from compiler.passes import run_passes
 from compiler.reference import evaluate

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 
 from boards.loader import board_names, load_board
-from compiler.compile import Model, compile_model
+from compiler.compile import compile_model
+from compiler.model import Model
 from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
 from toolchain.report import read_report
@@ -26,25 +27,40 @@ STAGES = {
 
 
 def firmware(request: Request) -> None:
-    """Builds aside and moves the result into place when it is whole, so that a failure leaves nothing half-written."""
+    """Builds aside and moves the products into place when all are there: a failure leaves nothing half-written, and
+    no former build that would pass for the result."""
     terminal = Terminal(request.quiet)
     terminal.stage("model", f"{request.model.name} for {request.board.name}, {request.board.core.name}")
+    shutil.rmtree(request.folder, ignore_errors=True)
     model = Model(request.model.name, request.model.read_bytes())
     compiled = compile_model(
         model, target_of(request.board.core), lambda stage: terminal.stage(stage, STAGES.get(stage, ""))
     )
     terminal.stage("link", "start-up, console and linker script; the stack from the call graph; checks on the image")
     alternatives = tuple(load_board(name) for name in board_names())
+    options = FirmwareOptions(request.console, alternatives=alternatives)
     part = request.folder.with_name(f".{request.folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
-        build_firmware(request.board, compiled, part, FirmwareOptions(request.console, alternatives=alternatives))
-        _move(part, request.folder)
+        build_firmware(request.board, compiled, part, options, terminal.line if request.verbose else _silent)
+        _publish(part, request)
     finally:
         shutil.rmtree(part, ignore_errors=True)
     terminal.sizes(read_report(request.folder / "report.json"))
 
 
-def _move(part: Path, folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    part.rename(folder)
+def _silent(_: str) -> None:
+    """For commands that nobody wants to see."""
+
+
+def _publish(part: Path, request: Request) -> None:
+    """Leaves the products alone in the folder, and renames it."""
+    whole = part.with_suffix(".whole")
+    shutil.rmtree(whole, ignore_errors=True)
+    try:
+        for product in request.products:
+            (whole / product).parent.mkdir(parents=True, exist_ok=True)
+            (part / product).rename(whole / product)
+        whole.rename(request.folder)
+    finally:
+        shutil.rmtree(whole, ignore_errors=True)

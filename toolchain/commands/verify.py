@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from boards.board import Board
 from boards.loader import board_names, load_board
-from compiler.compile import Model, compile_graph, prepare
+from compiler.compile import compile_graph, prepare
 from compiler.errors import CheckFailed
 from compiler.graph import Graph
+from compiler.model import Model
 from compiler.reference import evaluate, outputs_of
 from compiler.selftest import generate_inputs
 from toolchain.comparison import Difference, compare

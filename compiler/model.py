@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model before it is read: its name and its bytes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model as the user names it: `name` is its file name, `data` its bytes."""
+
+    name: str
+    data: bytes
+
+    @property
+    def stem(self) -> str:
+        return PurePath(self.name).stem
+
+    @property
+    def prefix(self) -> str:
+        """The start of all C names."""
+        return c_prefix(self.stem)
+
+
+def c_prefix(stem: str) -> str:
+    """A file name without its suffix as a C identifier."""
+    identifier = re.sub(r"\W", "_", stem, flags=re.ASCII).lower()
+    return identifier if identifier[:1].isalpha() else f"model_{identifier}"
