@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.kernels.depthwise_general_dsp import lower_depthwise_general
-from compiler.kernels.depthwise_plane_dsp import EDGE_WORDS, WEIGHT_WORDS, DepthwisePlane
+from compiler.kernels.depthwise_plane_dsp import EDGE_WORDS, DepthwisePlane
 from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Constant, KernelCall, Lowered
 from compiler.kernels.packing import accumulator_bounds, folded_bias
 from compiler.kernels.problems import DepthwiseConv2D, Window
@@ -125,7 +125,7 @@ def _weight_words(taps: NDArray[np.int64], stride: int) -> NDArray[np.int64]:
 
     top, middle, bottom = taps[:, 0], taps[:, 1], taps[:, 2]
     if stride == 1:
-        return np.stack([pair(top, middle), pair(middle, bottom)], 2).reshape(len(taps), WEIGHT_WORDS)
+        return np.concatenate([pair(top, middle), pair(middle, bottom)], 1)
     nothing = np.zeros_like(bottom[:, 0])
     third = np.stack([pair(bottom[:, 0], bottom[:, 1]), pair(bottom[:, 2], nothing), nothing], 1)
     return np.concatenate([pair(top, middle), third], 1)

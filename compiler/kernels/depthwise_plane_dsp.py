@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from compiler.codegen.builder import I16, Value
+from compiler.codegen.builder import I16, I32, Value
 from compiler.kernels.instructions_dsp import extend_quad, smla_halves, smlad
 from compiler.kernels.kernel import CompileOptions, Kernel, KernelFunction
 from compiler.kernels.requantize_dsp import Requantizer
@@ -56,7 +56,7 @@ class DepthwisePlane(Kernel):
     requantizer: Requantizer
 
     parameters = _PARAMETERS
-    options = CompileOptions(flags=("-enable-misched=false", "-disable-lsr"))
+    options = CompileOptions(flags=("-enable-misched=false", "-disable-lsr", "-greedy-reverse-local-assignment"))
 
     @property
     def name(self) -> str:
@@ -74,12 +74,47 @@ class DepthwisePlane(Kernel):
         _Builder(self, f).build()
 
 
+class _Constants:
+    """Values in the frame, in groups that are loaded together by LDRD when a block comes to them.
+
+    There are more than registers: left alone, LLVM spills accumulators as well, and reloads one by one."""
+
+    def __init__(self, f: KernelFunction, groups: tuple[tuple[str, ...], ...]) -> None:
+        self.f = f
+        self.places: dict[str, int] = {}
+        at = 0
+        for group in groups:
+            self.places.update({name: at + 4 * i for i, name in enumerate(group)})
+            at += -(-len(group) // 2) * 8
+        self.memory = f.alloca(I32, at // 4)
+
+    def put(self, name: str, value: Value) -> None:
+        self.f.store(value, self.memory, self.places[name])
+
+    def take(self, group: tuple[str, ...]) -> list[Value]:
+        values: list[Value] = []
+        for i in range(0, len(group) - 1, 2):
+            values += self.f.load_pair(self.memory, self.places[group[i]])
+        if len(group) % 2:
+            values.append(self.f.load_i32(self.memory, self.places[group[-1]], volatile=True))
+        return values
+
+
 class _Builder:
     def __init__(self, kernel: DepthwisePlane, f: KernelFunction) -> None:
         self.kernel, self.f = kernel, f
+        self.lower_words = 3 if kernel.stride == 1 else 2
+        # What a block needs one after the other: taps of the upper rows, of the lower rows, and the rest.
+        self.upper = ("weight0", "weight1", "weight2", "bias")
+        self.lower = tuple(f"weight{3 + i}" for i in range(self.lower_words)) + ("below",)
+        fields = tuple(field for field in kernel.requantizer.fields if field != "bias")
+        self.last = (*fields, "delta", "channels") if kernel.stride == 1 else (*fields, "channels")
+        self.constants = _Constants(f, (self.upper, self.lower, self.last))
 
     def build(self) -> None:
         f, k = self.f, self.kernel
+        self.constants.put("below", f.integer("plane_row_bytes"))
+        self.constants.put("channels", f.integer("channels"))
         planes = f.pointer("planes")
         padding = f.integer("padding")
 
@@ -110,51 +145,51 @@ class _Builder:
 
     def _channel(self, plane: Value, records: Value, output: Value) -> None:
         f, k = self.f, self.kernel
-        weights = [f.load_i32(records, 4 * i) for i in range(WEIGHT_WORDS if k.stride == 1 else 5)]
-        bias = k.requantizer.load(f, records, "bias", 4 * WEIGHT_WORDS)
-        fields = k.requantizer.load_all(f, records, 4 * WEIGHT_WORDS)
+        for i in range(3 + self.lower_words):
+            self.constants.put(f"weight{i}", f.load_i32(records, 4 * i))
+        for field in k.requantizer.fields:
+            self.constants.put(field, k.requantizer.load(f, records, field, 4 * WEIGHT_WORDS))
         blocks, row_bytes = f.integer("row_blocks"), f.integer("output_row_bytes")
-        below, channels = f.integer("plane_row_bytes"), f.integer("channels")
-        row_columns = f.integer("block_columns_bytes")
+        if k.stride == 1:
+            self.constants.put("delta", row_bytes)
 
         def row(index: Value, carried: list[Value]) -> list[Value]:
-            at, target = carried
-            delta = row_bytes
             if k.stride == 1 and k.odd_height:
                 # The last block's second row does not exist: it is stored first, where the first row then goes.
-                delta = f.select(f.compare("==", f.add(index, 1), blocks), 0, delta)
+                last = f.compare("==", f.add(index, 1), blocks)
+                self.constants.put("delta", f.select(last, 0, row_bytes))
+            # Loads are 4 bytes from the cursor: else LLVM keeps the advanced cursor alive as a load's address.
+            start = f.offset(carried[0], -4)
+            end = f.offset(start, f.integer("block_columns_bytes"))
 
             def block(cursor: Value, c: list[Value]) -> tuple[Value, list[Value]]:
-                totals = self._sums(cursor, below, weights, bias, k.block)
-                after = self._store(totals, fields, c[0], delta, channels)
+                after = self._store(self._sums(cursor, k.block), c[0])
                 return f.offset(cursor, 4 * k.block * k.stride), [after]
 
-            # Loads are 4 bytes from the cursor: else LLVM keeps the advanced cursor alive as a load's address.
-            at = f.offset(at, -4)
-            cursor, (after,) = f.loop_until(f.offset(at, row_columns), at, block, [target])
+            cursor, (after,) = f.loop_until(end, start, block, [carried[1]])
             if k.odd_width:
-                self._store(self._sums(cursor, below, weights, bias, 1), fields, after, delta, channels)
-            return [f.offset(carried[0], below), f.offset(target, f.shl(row_bytes, 1) if k.stride == 1 else row_bytes)]
+                self._store(self._sums(cursor, 1), after)
+            below = f.offset(carried[0], f.integer("plane_row_bytes"))
+            return [below, f.offset(carried[1], f.shl(row_bytes, 1) if k.stride == 1 else row_bytes)]
 
         f.loop(blocks, row, [plane, output])
 
-    def _sums(self, at: Value, below: Value, weights: list[Value], bias: Value, columns: int) -> list[list[Value]]:
+    def _sums(self, at: Value, columns: int) -> list[list[Value]]:
         """Accumulators [rows][columns] of the block whose upper pair of rows starts 4 bytes behind `at`."""
         f, stride = self.f, self.kernel.stride
-        rows = 2 if stride == 1 else 1
-        totals = [[bias] * columns for _ in range(rows)]
+        *upper, bias = self.constants.take(self.upper)
+        totals = [[bias] * columns for _ in range(2 if stride == 1 else 1)]
         for value, c, tap in self._taps(at, columns):
-            first = weights[2 * tap] if stride == 1 else weights[tap]
-            totals[0][c] = smlad(f, value, first, totals[0][c])
+            totals[0][c] = smlad(f, value, upper[tap], totals[0][c])
             if stride == 1:
-                totals[1][c] = smla_halves(f, "tb", value, first, totals[1][c])
+                totals[1][c] = smla_halves(f, "tb", value, upper[tap], totals[1][c])
+        *lower, below = self.constants.take(self.lower)
         for value, c, tap in self._taps(f.offset(at, below), columns):
             if stride == 1:
-                totals[0][c] = smla_halves(f, "bt", value, weights[2 * tap + 1], totals[0][c])
-                totals[1][c] = smlad(f, value, weights[2 * tap + 1], totals[1][c])
+                totals[0][c] = smla_halves(f, "bt", value, lower[tap], totals[0][c])
+                totals[1][c] = smlad(f, value, lower[tap], totals[1][c])
             else:
-                halves, third = ("bb", "bt", "bb")[tap], weights[3 if tap < 2 else 4]
-                totals[0][c] = smla_halves(f, halves, value, third, totals[0][c])
+                totals[0][c] = smla_halves(f, ("bb", "bt", "bb")[tap], value, lower[tap // 2], totals[0][c])
         return totals
 
     def _taps(self, at: Value, columns: int) -> Iterator[tuple[Value, int, int]]:
@@ -171,16 +206,15 @@ class _Builder:
                     if 0 <= x - c * stride < 3:
                         yield value, c, x - c * stride
 
-    def _store(
-        self, totals: list[list[Value]], fields: dict[str, Value], target: Value, delta: Value, channels: Value
-    ) -> Value:
+    def _store(self, totals: list[list[Value]], target: Value) -> Value:
         """Stores a block, the second row before the first; returns the address behind its columns."""
         f = self.f
+        values = dict(zip(self.last, self.constants.take(self.last), strict=True))
         for c in range(len(totals[0])):
             for row in reversed(range(len(totals))):
-                value = self.kernel.requantizer.emit(f, totals[row][c], fields)
-                f.store_i8(value, f.offset(target, delta) if row else target)
-            target = f.offset(target, channels)
+                value = self.kernel.requantizer.emit(f, totals[row][c], values)
+                f.store_i8(value, f.offset(target, values["delta"]) if row else target)
+            target = f.offset(target, values["channels"])
         return target
 
     # -- input to planes ------------------------------------------------------------------------------------------
