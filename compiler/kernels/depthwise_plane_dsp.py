@@ -106,7 +106,7 @@ class _Builder:
         self.lower_words = 3 if kernel.stride == 1 else 2
         # What a block needs one after the other: taps of the upper rows, of the lower rows, and the rest.
         self.upper = ("weight0", "weight1", "weight2", "bias")
-        self.lower = tuple(f"weight{3 + i}" for i in range(self.lower_words)) + ("below",)
+        self.lower = (*(f"weight{3 + i}" for i in range(self.lower_words)), "below")
         fields = tuple(field for field in kernel.requantizer.fields if field != "bias")
         self.last = (*fields, "delta", "channels") if kernel.stride == 1 else (*fields, "channels")
         self.constants = _Constants(f, (self.upper, self.lower, self.last))
