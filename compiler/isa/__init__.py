@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from compiler.codegen.builder import Function, Value
 from compiler.kernels.kernel import CompileOptions, Lowered
-from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, IntegerSum
+from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, IntegerSum, Window
 from compiler.target import Target
 
 
@@ -40,6 +40,12 @@ class VectorIsa(Isa, Protocol):
     """An instruction set that has kernels of its own for elementwise operators too."""
 
     def integer_sum(self, layer: IntegerSum) -> Lowered: ...
+
+    def max_pool(self, w: Window, bounds: tuple[int, int] | None) -> Lowered: ...
+
+    def average_pool(self, w: Window, bounds: tuple[int, int] | None) -> Lowered | None:
+        """None where the window has too many cells."""
+        ...
 
 
 def load_isa(target: Target) -> Isa:

@@ -14,6 +14,7 @@ from compiler.kernels import (
     fully_connected_mve,
     patch_mve,
     pointwise_mve,
+    pools_mve,
     sum_mve,
 )
 from compiler.kernels.kernel import CompileOptions, Lowered
@@ -50,6 +51,14 @@ class Mve:
 
     def integer_sum(self, layer: IntegerSum) -> Lowered:
         return sum_mve.lower(layer)
+
+    def max_pool(self, w: Window, bounds: tuple[int, int] | None) -> Lowered:
+        return pools_mve.max_pool(self, w, bounds)
+
+    def average_pool(self, w: Window, bounds: tuple[int, int] | None) -> Lowered | None:
+        if w.kernel_height * w.kernel_width > pools_mve.MOST_CELLS:
+            return None
+        return pools_mve.average_pool(self, w, bounds)
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         """SMMUL."""

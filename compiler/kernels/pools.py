@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from compiler.codegen.builder import Value
 from compiler.codegen.requantize import clamp
-from compiler.isa import Isa
+from compiler.isa import Isa, VectorIsa
 from compiler.kernels.float_window import clamp as float_clamp
 from compiler.kernels.kernel import Constant, KernelCall, KernelFunction, Lowered
 from compiler.kernels.portable import Element, lanes_of
@@ -137,6 +137,8 @@ def reciprocal(count: int) -> tuple[int, int]:
 
 def max_pool(isa: Isa, w: Window, element: Element, clamp_to: tuple[float, float] | None) -> Lowered:
     """The maximum pool of one image, clamped to `clamp_to` where given."""
+    if element is Element.INT8 and isinstance(isa, VectorIsa):
+        return isa.max_pool(w, _integers(clamp_to))
     lanes = lanes_of(w.input_channels)
     kernel = MaxPoolKernel(isa, element, lanes, *(clamp_to or (None, None)))
     return Lowered((KernelCall(kernel, (*window_arguments(w, element.bytes), w.input_channels // lanes)),))
@@ -144,6 +146,10 @@ def max_pool(isa: Isa, w: Window, element: Element, clamp_to: tuple[float, float
 
 def average_pool(isa: Isa, w: Window, element: Element, clamp_to: tuple[float, float] | None) -> Lowered:
     """The average pool of one image, clamped to `clamp_to` where given. Windows have at most LARGEST_WINDOW cells."""
+    if element is Element.INT8 and isinstance(isa, VectorIsa):
+        lowered = isa.average_pool(w, _integers(clamp_to))
+        if lowered is not None:
+            return lowered
     lanes = lanes_of(w.input_channels)
     kernel = AveragePoolKernel(isa, element, lanes, *(clamp_to or (None, None)))
     cells = grid(w)
@@ -154,3 +160,7 @@ def average_pool(isa: Isa, w: Window, element: Element, clamp_to: tuple[float, f
         divisors = b"".join(struct.pack("<3i", count // 2, *reciprocal(count)) for count in counts)
     arguments = (*window_arguments(w, element.bytes), w.input_channels // lanes, Constant(divisors))
     return Lowered((KernelCall(kernel, arguments),))
+
+
+def _integers(bounds: tuple[float, float] | None) -> tuple[int, int] | None:
+    return None if bounds is None else (int(bounds[0]), int(bounds[1]))

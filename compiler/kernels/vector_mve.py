@@ -165,6 +165,12 @@ def shifted(f: Function, values: Value, amount: Value, rounding: bool) -> Value:
     return f.intrinsic(name, V4I32, [values, amount, zero, rounds, zero])
 
 
+def shifted_halves(f: Function, values: Value, amount: Value) -> Value:
+    """VSHL.U16 of <8 x i16>: left by a positive amount, right (logical) by a negative one."""
+    zero = f.const(0)
+    return f.intrinsic("llvm.arm.mve.vshl.scalar.v8i16", V8I16, [values, amount, zero, zero, f.const(1)])
+
+
 def narrow_words(f: Function, into: Value, words: Value, top: bool) -> Value:
     """VQMOVN.S32: saturates <4 x i32> into the even (or odd, `top`) lanes of <8 x i16>."""
     zero = f.const(0)
