@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 
 from compiler.kernels.float_functions import (
     EXP_POLYNOMIAL,
+    LARGEST,
+    LN_2_HIGH,
+    LN_2_LOW,
     LOG2_E_HIGH,
     LOG2_E_LOW,
+    LOG_POLYNOMIAL,
     LOGISTIC_HIGH,
     LOGISTIC_LOW,
+    SQRT_HALF_BITS,
     TANH_POLYNOMIAL,
     TANH_SMALL,
 )
@@ -23,7 +28,6 @@ from compiler.kernels.problems import FloatLayer
 from compiler.numerics import windows
 
 FloatArray = NDArray[np.float32]
-LARGEST = float(np.finfo(np.float32).max)
 
 
 def clamp(values: FloatArray, minimum: float, maximum: float) -> FloatArray:
@@ -77,6 +81,17 @@ def softmax(x: FloatArray, beta: float) -> FloatArray:
         return powers / total
 
 
+def log_softmax(x: FloatArray) -> FloatArray:
+    """x [rows, depth]: (x - row maximum) - log(sum of exp(x - row maximum)), summed in order."""
+    with np.errstate(all="ignore"):
+        shifted = x - np.fmax.reduce(x, axis=1, keepdims=True, initial=np.float32(-LARGEST))
+        powers = exp(shifted)
+        total = np.zeros((len(x), 1), np.float32)
+        for c in range(x.shape[1]):
+            total += powers[:, c : c + 1]
+        return shifted - log(total)
+
+
 def exp(x: FloatArray) -> FloatArray:
     """exp(x) within 0.52 units in the last place; the integer arithmetic of `kernels.float_functions.exp`."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.int64)
@@ -120,3 +135,32 @@ def tanh(x: FloatArray) -> FloatArray:
         small = magnitude + magnitude * (total * square)
         large = one - two / (exp(magnitude + magnitude) + one)
         return np.copysign(np.where(magnitude < np.float32(TANH_SMALL), small, large), x).astype(np.float32)
+
+
+def elu(x: FloatArray) -> FloatArray:
+    """x, or exp(x) - 1 below 0."""
+    return np.where(np.signbit(x), exp(x) - np.float32(1), x).astype(np.float32)
+
+
+def hard_swish(x: FloatArray) -> FloatArray:
+    """x * min(max(x + 3, 0), 6) / 6."""
+    with np.errstate(all="ignore"):
+        return np.asarray(x * clamp(x + np.float32(3), 0.0, 6.0) / np.float32(6), np.float32)
+
+
+def log(x: FloatArray) -> FloatArray:
+    """ln(x) within 2 units in the last place; the arithmetic of `kernels.float_functions.log`."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.int32)
+    above = bits - np.int32(SQRT_HALF_BITS)
+    mantissa = ((above & 0x7FFFFF) + np.int32(SQRT_HALF_BITS)).view(np.float32)
+    one, scale = np.float32(1), (above >> 23).astype(np.float32)
+    s = (mantissa - one) / (mantissa + one)
+    square = s * s
+    total = np.full(bits.shape, LOG_POLYNOMIAL[-1], np.float32)
+    for coefficient in reversed(LOG_POLYNOMIAL[:-1]):
+        total = total * square + np.float32(coefficient)
+    small = (s * square) * total + scale * np.float32(LN_2_LOW)
+    result = scale * np.float32(LN_2_HIGH) + ((s + s) + small)
+    result = np.where(bits < 1 << 23, np.float32(-np.inf), result)
+    result = np.where(bits >= 0x7F800000, x, result)
+    return np.where(bits.view(np.uint32) > 1 << 31, np.float32(np.nan), result).astype(np.float32)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from compiler.codegen.builder import Value
 from compiler.codegen.requantize import Multiplier, clamp, multiply_by_quantized_multiplier
-from compiler.kernels.float_window import clamp as float_clamp
+from compiler.kernels.float_functions import clamp as float_clamp
 from compiler.kernels.kernel import Argument, KernelFunction
 from compiler.kernels.portable import Element, PortableKernel, lanes_of
 

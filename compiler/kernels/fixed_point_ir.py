@@ -4,15 +4,9 @@
 from __future__ import annotations
 
 from compiler.codegen.builder import I1, I32, Function, Value
+from compiler.codegen.requantize import doubling_high_multiply
 from compiler.fixed_point import INT32_MAX, Q2_ONE, RECIPROCAL_SLOPE, RECIPROCAL_START
 from compiler.isa import Isa
-
-
-def doubling_high_mul(f: Function, isa: Isa, a: Value, b: Value) -> Value:
-    """SaturatingRoundingDoublingHighMul, (a * b + 2**30) >> 31, for operands that are not both INT32_MIN."""
-    low = f.mul(a, b)
-    carry = f.lshr(f.add(f.lshr(low, 1), 1 << 29), 30)
-    return f.add(f.shl(isa.multiply_high(f, a, b), 1), carry)
 
 
 def saturating_left(f: Function, x: Value, bits: int) -> Value:
@@ -31,10 +25,10 @@ def rounding_shift(f: Function, x: Value, bits: Value) -> Value:
 def one_over_one_plus(f: Function, isa: Isa, a: Value) -> Value:
     """1 / (1 + a) in Q0 for a in [0, 1) in Q0: three Newton steps."""
     half_denominator = f.add(f.lshr(a, 1), 1 << 30)
-    x = f.add(doubling_high_mul(f, isa, half_denominator, f.const(RECIPROCAL_SLOPE)), RECIPROCAL_START)
+    x = f.add(doubling_high_multiply(f, isa, half_denominator, RECIPROCAL_SLOPE), RECIPROCAL_START)
     for _ in range(3):
-        missing = f.sub(Q2_ONE, doubling_high_mul(f, isa, half_denominator, x))
-        x = f.add(x, saturating_left(f, doubling_high_mul(f, isa, x, missing), 2))
+        missing = f.sub(Q2_ONE, doubling_high_multiply(f, isa, half_denominator, x))
+        x = f.add(x, saturating_left(f, doubling_high_multiply(f, isa, x, missing), 2))
     return saturating_left(f, x, 1)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.kernels.elementwise import Unary, UnaryKernel
-from compiler.kernels.float_window import clamp
+from compiler.kernels.float_functions import clamp
 from compiler.kernels.kernel import KernelFunction
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Float functions as IR, without libm: the exponential, logistic and hyperbolic tangent, and rounding.
+"""Float functions as IR, without libm: exponential, logarithm, logistic, hyperbolic tangent and others; rounding.
 
 The exponential works on integers alone, so it costs the same on cores with and without a float unit and gives the same
-bits. Its polynomial is a minimax fit of 2**(t + 1/2) on [-1/2, 1/2] (relative error 2**-34.5), that of tanh a minimax
-fit of tanh(x)/x in x**2 on [0, 0.625] (2**-27.9); both by Remez's algorithm. `compiler.float_numerics` has the same
-arithmetic in NumPy.
+bits. The polynomials are minimax fits by Remez's algorithm: 2**(t + 1/2) on [-1/2, 1/2] (relative error 2**-34.5),
+tanh(x)/x in x**2 on [0, 0.625] (2**-27.9), (2 atanh(s)/s - 2)/s**2 in s**2 on [0, 0.0295] (2**-29.1).
+`compiler.float_numerics` has the same arithmetic in NumPy.
 """
 
 from __future__ import annotations
@@ -26,8 +26,14 @@ EXP_POLYNOMIAL = (1518500250, 1052544167, 364784018, 84282995, 14604977, 2024756
 TANH_POLYNOMIAL = (1.0, -0.3333326, 0.13331127, -0.053721067, 0.020590989, -0.005659989)
 """tanh(x) / x as float32 coefficients of x**2, lowest first."""
 TANH_SMALL = 0.625
+LOG_POLYNOMIAL = (0.6666666865348816, 0.4000012278556824, 0.2855079770088196, 0.23330993950366974)
+"""(2 atanh(s) / s - 2) / s**2 as float32 coefficients of s**2, lowest first."""
+LN_2_HIGH, LN_2_LOW = 0.693145751953125, 1.4286068202862268e-06
+"""ln 2 as a sum whose first part has 15 bits: its product with an exponent is exact."""
+SQRT_HALF_BITS = 0x3F3504F3
 LOGISTIC_HIGH, LOGISTIC_LOW = 16.619047164916992188, -9.0
 """Beyond these the reference's logistic is 1, and exp(x)."""
+LARGEST = float(np.finfo(np.float32).max)
 INFINITY_BITS, NAN_BITS, SIGN = 0x7F800000, 0x7FC00000, 1 << 31
 
 
@@ -37,10 +43,13 @@ class FloatFunction(Enum):
     EXP = "exp"
     LOGISTIC = "logistic"
     TANH = "tanh"
+    ELU = "elu"
+    HARD_SWISH = "hard_swish"
 
     def emit(self, f: Function, isa: Isa, x: Value) -> Value:
         emitters: dict[FloatFunction, Callable[[Function, Isa, Value], Value]] = {
             FloatFunction.EXP: exp, FloatFunction.LOGISTIC: logistic, FloatFunction.TANH: tanh,
+            FloatFunction.ELU: elu, FloatFunction.HARD_SWISH: hard_swish,
         }  # fmt: skip
         return emitters[self](f, isa, x)
 
@@ -112,6 +121,44 @@ def tanh(f: Function, isa: Isa, x: Value) -> Value:
     return f.from_bits(f.or_(result, f.and_(bits, SIGN)))
 
 
+def elu(f: Function, isa: Isa, x: Value) -> Value:
+    """x, or exp(x) - 1 below 0."""
+    below = f.fsub(exp(f, isa, x), f.float(1.0))
+    return f.builder.select(f.compare("<", f.bits(x), 0), below, x)
+
+
+def hard_swish(f: Function, isa: Isa, x: Value) -> Value:
+    """x * min(max(x + 3, 0), 6) / 6, as the reference rounds it."""
+    gate = clamp(f, f.fadd(x, f.float(3.0)), 0.0, 6.0)
+    return f.fdiv(f.fmul(x, gate), f.float(6.0))
+
+
+def log(f: Function, isa: Isa, x: Value) -> Value:
+    """ln(x) within 2 units in the last place for normal x > 0; -infinity below the least normal float, NaN below 0."""
+    bits = f.bits(x)
+    # x = mantissa * 2**exponent with the mantissa from sqrt(1/2) to sqrt(2).
+    above = f.sub(bits, SQRT_HALF_BITS)
+    exponent = f.ashr(above, 23)
+    mantissa = f.from_bits(f.add(f.and_(above, (1 << 23) - 1), SQRT_HALF_BITS))
+    one = f.float(1.0)
+    s = f.fdiv(f.fsub(mantissa, one), f.fadd(mantissa, one))
+    square = f.fmul(s, s)
+    total: Value = f.float(LOG_POLYNOMIAL[-1])
+    for coefficient in reversed(LOG_POLYNOMIAL[:-1]):
+        total = f.fadd(f.fmul(total, square), f.float(coefficient))
+    scale = f.to_float(exponent)
+    small = f.fadd(f.fmul(f.fmul(s, square), total), f.fmul(scale, f.float(_single(LN_2_LOW))))
+    result = f.bits(f.fadd(f.fmul(scale, f.float(LN_2_HIGH)), f.fadd(f.fadd(s, s), small)))
+    result = f.select(f.compare("<", bits, 1 << 23), 0xFF800000, result)
+    result = f.select(f.compare(">=", bits, INFINITY_BITS), bits, result)
+    negative = f.compare_unsigned(">", bits, SIGN)
+    return f.from_bits(f.select(negative, NAN_BITS, result))
+
+
+def _single(value: float) -> float:
+    return float(np.float32(value))
+
+
 def round_half_away(f: Function, x: Value) -> Value:
     """x rounded to the nearest i32, ties away from zero. Beyond 2**23 the magnitude is not exact, but at least 2**22:
     for results that are clamped to fewer bits."""
@@ -128,3 +175,26 @@ def round_half_away(f: Function, x: Value) -> Value:
 def float_bits(value: float) -> int:
     """The bits of a value's float32 form, as an unsigned integer."""
     return int(np.float32(value).view(np.uint32))
+
+
+def clamp(f: Function, value: Value, minimum: float, maximum: float) -> Value:
+    """min(max(value, minimum), maximum) with the reference's NaN and signed-zero results.
+
+    It works on the bits: floats of one sign are ordered as integers, which spares soft-float cores the comparison
+    calls. Needs minimum <= 0 < maximum; infinite bounds stand for the largest finite value, as in the reference.
+    """
+    minimum, maximum = max(minimum, -LARGEST), min(maximum, LARGEST)
+    if not minimum <= 0 < maximum:
+        raise ValueError(f"a clamp to {minimum}..{maximum} does not hold zero")
+    bits = f.bits(value)
+    if minimum == -LARGEST and maximum == LARGEST:
+        # An infinity less one unit is the largest finite value of its sign.
+        infinite = f.compare("==", f.shl(bits, 1), INFINITY_BITS << 1)
+        return f.from_bits(f.sub(bits, f.zext(infinite)))
+    for bound, infinity, result in (
+        (SIGN | float_bits(-minimum), SIGN | INFINITY_BITS, float_bits(minimum + 0.0)),
+        (float_bits(maximum), INFINITY_BITS, float_bits(maximum)),
+    ):
+        beyond = f.compare_unsigned("<", f.sub(bits, bound + 1), infinity - bound)
+        bits = f.select(beyond, f.const(result), bits)
+    return f.from_bits(bits)

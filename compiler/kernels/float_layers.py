@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.kernels.float_window import LARGEST, FloatWindow
+from compiler.kernels.float_functions import LARGEST
+from compiler.kernels.float_window import FloatWindow
 from compiler.kernels.kernel import INPUT, Lowered
 from compiler.kernels.problems import FloatLayer, Window
 from compiler.kernels.window_lowering import (

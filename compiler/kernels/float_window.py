@@ -11,38 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from compiler.codegen.builder import Function, Value
-from compiler.kernels.float_functions import INFINITY_BITS, float_bits
+from compiler.codegen.builder import Value
+from compiler.kernels.float_functions import clamp, float_bits
 from compiler.kernels.kernel import KernelFunction
 from compiler.kernels.window_walk import FLOAT_BYTES, WindowKernel
-
-LARGEST = float(np.finfo(np.float32).max)
-
-
-def clamp(f: Function, value: Value, minimum: float, maximum: float) -> Value:
-    """min(max(value, minimum), maximum) with the reference's NaN and signed-zero results.
-
-    It works on the bits: floats of one sign are ordered as integers, which spares soft-float cores the comparison
-    calls. Needs minimum <= 0 < maximum; infinite bounds stand for the largest finite value, as in the reference.
-    """
-    minimum, maximum = max(minimum, -LARGEST), min(maximum, LARGEST)
-    if not minimum <= 0 < maximum:
-        raise ValueError(f"a clamp to {minimum}..{maximum} does not hold zero")
-    bits = f.bits(value)
-    if minimum == -LARGEST and maximum == LARGEST:
-        # An infinity less one unit is the largest finite value of its sign.
-        infinite = f.compare("==", f.shl(bits, 1), INFINITY_BITS << 1)
-        return f.from_bits(f.sub(bits, f.zext(infinite)))
-    sign = 1 << 31
-    for bound, infinity, result in (
-        (sign | float_bits(-minimum), sign | INFINITY_BITS, float_bits(minimum + 0.0)),
-        (float_bits(maximum), INFINITY_BITS, float_bits(maximum)),
-    ):
-        beyond = f.compare_unsigned("<", f.sub(bits, bound + 1), infinity - bound)
-        bits = f.select(beyond, f.const(result), bits)
-    return f.from_bits(bits)
 
 
 @dataclass(frozen=True)

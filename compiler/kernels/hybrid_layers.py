@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.isa import Isa
-from compiler.kernels.float_functions import float_bits
-from compiler.kernels.float_window import LARGEST
+from compiler.kernels.float_functions import LARGEST, float_bits
 from compiler.kernels.hybrid_window import DATA_OFFSET, AsymmetricInput, HybridWindow, Scaling, SymmetricInput
 from compiler.kernels.kernel import INPUT, SCRATCH, KernelCall, Lowered, Place, Role
 from compiler.kernels.problems import HybridLayer, Window

@@ -17,8 +17,7 @@ from typing import ClassVar
 from llvmlite import ir
 
 from compiler.codegen.builder import F32, F64, I8, I32, Value
-from compiler.kernels.float_functions import SIGN, float_bits, round_half_away
-from compiler.kernels.float_window import clamp
+from compiler.kernels.float_functions import SIGN, clamp, float_bits, round_half_away
 from compiler.kernels.kernel import KernelFunction
 from compiler.kernels.portable import PortableKernel
 from compiler.kernels.window_walk import FLOAT_BYTES, WindowKernel

@@ -15,7 +15,7 @@ from typing import ClassVar
 from compiler.codegen.builder import Value
 from compiler.codegen.requantize import clamp
 from compiler.isa import Isa, VectorIsa
-from compiler.kernels.float_window import clamp as float_clamp
+from compiler.kernels.float_functions import clamp as float_clamp
 from compiler.kernels.kernel import Constant, KernelCall, KernelFunction, Lowered
 from compiler.kernels.portable import Element, lanes_of
 from compiler.kernels.problems import Window

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.codegen.builder import I8, I16, Value
+from compiler.codegen.requantize import Multiplier, doubling_high_multiply, multiply_by_quantized_multiplier
 from compiler.fixed_point import table_of
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.fixed_point_ir import doubling_high_mul, leading_zeros, one_over_one_plus, rounding_shift
-from compiler.kernels.float_functions import exp, float_bits
+from compiler.kernels.fixed_point_ir import leading_zeros, one_over_one_plus, rounding_shift
+from compiler.kernels.float_functions import exp, float_bits, log
 from compiler.kernels.kernel import INPUT, OUTPUT, CompileOptions, Constant, Kernel, KernelCall, KernelFunction, Lowered
 
 
@@ -42,6 +43,11 @@ def int16_softmax(isa: Isa, rows: int, depth: int, multiplier: int, shift: int) 
 def float_softmax(isa: Isa, rows: int, depth: int, beta: float) -> Lowered:
     """float32 rows."""
     return Lowered((KernelCall(FloatSoftmax(isa), (INPUT, OUTPUT, rows, depth, float_bits(beta))),))
+
+
+def float_log_softmax(isa: Isa, rows: int, depth: int) -> Lowered:
+    """float32 rows."""
+    return Lowered((KernelCall(FloatLogSoftmax(isa), (INPUT, OUTPUT, rows, depth)),))
 
 
 @cache
@@ -133,7 +139,7 @@ class ByteSoftmax(SoftmaxKernel):
         lowest = -(1 << (self.output_bits - 1)) if self.signed_output else 0
 
         def scaled(pointers: list[Value], _: list[Value]) -> list[Value]:
-            product = doubling_high_mul(f, self.isa, scale, exponential(pointers[0]))
+            product = doubling_high_multiply(f, self.isa, scale, exponential(pointers[0]))
             result = f.minimum(rounding_shift(f, product, exponent), (1 << self.output_bits) - 1)
             f.store(f.trunc(f.add(result, lowest), I8 if self.output_bits == 8 else I16), pointers[1])
             return []
@@ -161,10 +167,9 @@ class Int16Softmax(SoftmaxKernel):
         (largest,) = self.over(f, lambda p, c: [f.maximum(c[0], f.load_s16(p[0]))], [source], [2], [f.const(-32768)])
 
         def add(pointers: list[Value], carried: list[Value]) -> list[Value]:
-            difference = f.shl(f.sub(f.load_s16(pointers[0]), largest), f.integer("left_shift"))
-            scaled = doubling_high_mul(f, self.isa, difference, f.integer("multiplier"))
-            # Ties away from zero: the scaled difference is never positive.
-            scaled = f.sub(0, _rounding_shift_by_any(f, f.sub(0, scaled), f.integer("right_shift")))
+            by = Multiplier(f.integer("multiplier"), f.integer("left_shift"), f.integer("right_shift"))
+            difference = f.sub(f.load_s16(pointers[0]), largest)
+            scaled = multiply_by_quantized_multiplier(f, self.isa, difference, by)
             result = self._look_up(f, "exp_table", f.maximum(f.add(scaled, 32767), -32768))
             f.store_i16(result, pointers[1])
             return [f.add(carried[0], result)]
@@ -206,11 +211,7 @@ class FloatSoftmax(SoftmaxKernel):
         return 4, 4
 
     def row(self, f: KernelFunction, source: Value, target: Value) -> None:
-        def larger(pointers: list[Value], carried: list[Value]) -> list[Value]:
-            return [f.maximum(carried[0], _ordered(f, f.load_i32(pointers[0])))]
-
-        (key,) = self.over(f, larger, [source], [4], [f.const(_LOWEST_FLOAT_KEY)])
-        largest = f.from_bits(_ordered(f, key))
+        largest = _largest(f, self, source)
         beta = f.from_bits(f.integer("beta"))
 
         def add(pointers: list[Value], carried: list[Value]) -> list[Value]:
@@ -227,14 +228,49 @@ class FloatSoftmax(SoftmaxKernel):
         self.over(f, divide, [target], [4], [])
 
 
+@dataclass(frozen=True)
+class FloatLogSoftmax(SoftmaxKernel):
+    """float32 in and out: (x - largest) - log(sum of exp(x - largest))."""
+
+    parameters: ClassVar[tuple[str, ...]] = ("input", "output", "rows", "depth")
+
+    @property
+    def name(self) -> str:
+        return "log_softmax_f32"
+
+    @property
+    def element_bytes(self) -> tuple[int, int]:
+        return 4, 4
+
+    def row(self, f: KernelFunction, source: Value, target: Value) -> None:
+        largest = _largest(f, self, source)
+
+        def add(pointers: list[Value], carried: list[Value]) -> list[Value]:
+            return [f.fadd(carried[0], exp(f, self.isa, f.fsub(f.load_f32(pointers[0]), largest)))]
+
+        (total,) = self.over(f, add, [source], [4], [f.float(0.0)])
+        logarithm = log(f, self.isa, total)
+
+        def subtract(pointers: list[Value], _: list[Value]) -> list[Value]:
+            f.store(f.fsub(f.fsub(f.load_f32(pointers[0]), largest), logarithm), pointers[1])
+            return []
+
+        self.over(f, subtract, [source, target], [4, 4], [])
+
+
+def _largest(f: KernelFunction, kernel: SoftmaxKernel, source: Value) -> Value:
+    """The largest float of a row."""
+
+    def larger(pointers: list[Value], carried: list[Value]) -> list[Value]:
+        return [f.maximum(carried[0], _ordered(f, f.load_i32(pointers[0])))]
+
+    (key,) = kernel.over(f, larger, [source], [4], [f.const(_LOWEST_FLOAT_KEY)])
+    return f.from_bits(_ordered(f, key))
+
+
 def _ordered(f: KernelFunction, bits: Value) -> Value:
     """Float bits to integers of the same order, and back."""
     return f.xor(bits, f.lshr(f.ashr(bits, 31), 1))
 
 
 _LOWEST_FLOAT_KEY = (0xFF7FFFFF ^ 0x7FFFFFFF) - (1 << 32)
-
-
-def _rounding_shift_by_any(f: KernelFunction, x: Value, bits: Value) -> Value:
-    """RoundingDivideByPOT of a value that is not negative, by 0..31 bits."""
-    return f.lshr(f.add(x, f.lshr(f.shl(f.const(1), bits), 1)), bits)

@@ -16,7 +16,7 @@ from compiler.isa import Isa
 from compiler.kernels import maps
 from compiler.kernels.float_functions import FloatFunction
 from compiler.kernels.kernel import Lowered
-from compiler.ops import sigmoids
+from compiler.ops import byte_tables, sigmoids
 from compiler.ops.constraints import (
     FLOAT,
     Q8,
@@ -46,9 +46,7 @@ def byte_table(view: OperatorView) -> Array:
     source, output = view.input(), view.output()
     if source.dtype is Q8:
         return sigmoids.fixed_point_bytes(source, fixed_point.logistic, 8, -128)
-    return sigmoids.float_bytes(
-        source, output, lambda x: float(np.float32(1) / (np.float32(1) + np.exp(np.float32(-x))))
-    )
+    return byte_tables.through_floats(source, output, lambda x: np.float32(1) / (np.float32(1) + np.exp(-x)))
 
 
 def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
@@ -60,8 +58,7 @@ def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]
     if source.dtype is Q16:
         scaling = sigmoids.int16_scaling(source, PLAIN_SHIFTS)
         return [sigmoids.int16_values(x, *scaling, is_tanh=False).astype(np.int16)]
-    lowest = -128 if source.dtype is Q8 else 0
-    return [byte_table(view)[x.astype(np.int64) - lowest]]
+    return [byte_tables.apply(byte_table(view), x)]
 
 
 def lower(view: OperatorView, isa: Isa) -> Lowered:
@@ -71,7 +68,7 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
     if source.dtype is Q16:
         scaling = sigmoids.int16_scaling(source, PLAIN_SHIFTS)
         return maps.sigmoid_map(isa, source.elements, *scaling, is_tanh=False)
-    return maps.byte_map(isa, source.elements, sigmoids.by_bit_pattern(byte_table(view)))
+    return byte_tables.lower(isa, source, byte_table(view))
 
 
 DEFINITIONS = (

@@ -17,7 +17,6 @@ from compiler import fixed_point
 from compiler.graph import DType, Tensor
 from compiler.kernels.maps import SIGMOID_STEPS, sigmoid_table
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
-from compiler.ops.activation import round_half_away
 from compiler.ops.definition import Array, OperatorView
 
 INPUT_INTEGER_BITS = 4
@@ -33,23 +32,6 @@ def fixed_point_bytes(source: Tensor, function: Callable[[Array, int], Array], o
     values = fixed_point.rounding_shift(function(scaled, INPUT_INTEGER_BITS), 31 - output_bits) + offset
     result = np.where(inside, np.clip(values, -128, 127), np.where(inputs < 0, -128, 127))
     return result.astype(np.int8)
-
-
-def float_bytes(source: Tensor, output: Tensor, function: Callable[[float], float]) -> Array:
-    """uint8 outputs [256] for the inputs 0..255 through a float function, as LiteRT fills its lookup tables."""
-    f32 = np.float32
-    inverse = f32(1) / f32(output.scale)
-    values = [
-        round_half_away(float(f32(function(float(f32(source.scale) * f32(q - source.zero_point)))) * inverse))
-        + output.zero_point
-        for q in range(256)
-    ]
-    return np.clip(values, 0, 255).astype(np.uint8)
-
-
-def by_bit_pattern(table: Array) -> Array:
-    """A table of int8 inputs -128..127 in the order of their bit patterns; one of uint8 inputs as it is."""
-    return np.roll(table, 128) if table.dtype == np.int8 else table
 
 
 def int16_scaling(source: Tensor, plain_shifts: tuple[int, ...]) -> tuple[int, int]:

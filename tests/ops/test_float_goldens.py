@@ -28,9 +28,20 @@ EXACT = (
     "fc_batch4__f", "fc_nobias__f", "fc_relu__f", "logistic__i16", "logistic__i8", "logistic_small__i8",
     "sepconv_bn__f", "softmax_10__i16", "softmax_10__i8", "softmax_2__i8", "softmax_4d__i16", "softmax_4d__i8",
     "softmax_rows__i8", "softmax_wide_range__i8", "tanh__i16", "tanh__i8", "tanh_small__i16", "tanh_small__i8",
-    "zeropad_conv_bn_relu6__f",
+    "zeropad_conv_bn_relu6__f", "fb_leaky_i16", "fb_leaky_i8", "fb_leaky_i8_neg", "leaky_relu__f", "leaky_relu__i16",
+    "leaky_relu__i8", "fb_hswish_i8", "fb_hswish_u8", "hard_swish__f", "hard_swish__i8", "elu__i8", "fb_elu_i8",
+    "exp__i8", "fb_exp_i8",
 )  # fmt: skip
-WITHIN_RANGE = ("fc_two_layers_softmax__f", "logistic__f", "softmax_10__f", "softmax_rows__f", "tanh__f")
+WITHIN_RANGE = (
+    "elu__f",
+    "exp__f",
+    "fc_two_layers_softmax__f",
+    "log_softmax__f",
+    "logistic__f",
+    "softmax_10__f",
+    "softmax_rows__f",
+    "tanh__f",
+)
 RANGE_PART = 1e-5
 """Float outputs stay within this part of the largest output."""
 

@@ -11,10 +11,11 @@ import pytest
 from compiler.graph import DType
 from compiler.ops import operators
 from compiler.ops.definition import OperatorView
+from compiler.ops.leaky_relu import LeakyReluAttributes
 from tests.harness import isa_of, run_layer
 from tests.unit.compiler.ops.build import tensor, view
 
-CORES = ("cortex-m0", "cortex-m4f", "rv32imac", "rv32imafc", "rv32ec")
+CORES = ("cortex-m0", "rv32imafc", *(pytest.param(c, marks=pytest.mark.sweep) for c in ("cortex-m4f", "rv32imac", "rv32ec")))
 FLOATS = np.concatenate(
     [
         np.array(
@@ -69,3 +70,39 @@ def test_conversions(core: str, dtype: DType, tmp_path: Path) -> None:
         quantized = tensor(1, FLOATS.shape, dtype, scale, zero_point)
         v = view("QUANTIZE", [tensor(0, FLOATS.shape, DType.FLOAT32, None)], quantized)
         check(core, v, FLOATS, tmp_path / f"from float {number}")
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("op", ["ELU", "EXP", "HARD_SWISH", "LOG_SOFTMAX"])
+def test_float_functions(core: str, op: str, tmp_path: Path) -> None:
+    x = FLOATS[np.isfinite(FLOATS) & (np.abs(FLOATS) < 100)].reshape(1, -1)
+    source, output = (tensor(i, x.shape, DType.FLOAT32, None) for i in range(2))
+    check(core, view(op, [source], output), x, tmp_path)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16, DType.FLOAT32], ids=lambda t: t.name)
+@pytest.mark.parametrize("alpha", [0.3, -1.5])
+def test_leaky_relu(core: str, dtype: DType, alpha: float, tmp_path: Path) -> None:
+    x = (
+        FLOATS
+        if dtype is DType.FLOAT32
+        else np.arange(-128, 128).astype(dtype.numpy) * (127 if dtype is DType.INT16 else 1)
+    )
+    x = x.astype(dtype.numpy)
+    scales = (None, None) if dtype is DType.FLOAT32 else (0.05, 0.03)
+    zero_point = 5 if dtype is DType.INT8 else 0
+    source, output = (tensor(i, x.shape, dtype, scale, zero_point) for i, scale in enumerate(scales))
+    check(core, view("LEAKY_RELU", [source], output, LeakyReluAttributes(alpha)), x, tmp_path)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=lambda t: t.name)
+def test_hard_swish_of_every_byte_is_near_the_real_function(dtype: DType) -> None:
+    lowest = np.iinfo(dtype.numpy).min
+    x = np.arange(lowest, lowest + 256).astype(dtype.numpy)
+    source, output = tensor(0, x.shape, dtype, 0.05, lowest + 120), tensor(1, x.shape, dtype, 0.03, lowest + 20)
+    v = view("HARD_SWISH", [source], output)
+    real = 0.05 * (x.astype(float) - (lowest + 120))
+    exact = real * np.clip(real + 3, 0, 6) / 6 / 0.03 + lowest + 20
+    (found,) = operators()["HARD_SWISH"].reference(v, [x])
+    assert np.abs(found - np.clip(exact, lowest, lowest + 255)).max() <= 1
