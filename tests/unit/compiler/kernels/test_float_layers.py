@@ -15,7 +15,8 @@ from compiler.kernels import float_layers, window_lowering
 from compiler.kernels.problems import FloatLayer, Window
 from tests.harness import run_layer
 
-CORES = ("cortex-m0", "rv32imafc", *(pytest.param(c, marks=pytest.mark.sweep) for c in ("cortex-m4f", "rv32imac")))
+SLOWER = ("cortex-m4f", "rv32imac")
+CORES = ("cortex-m0", "rv32imafc", *(pytest.param(core, marks=pytest.mark.sweep) for core in SLOWER))
 INFINITE = float("inf")
 
 CONVOLUTIONS = {
