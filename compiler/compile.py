@@ -117,10 +117,10 @@ def _bind(dispatch: Dispatch, offsets: dict[int, int], buffers: int) -> tuple[Bo
         if place.role is Role.SCRATCH:
             return ArenaAddress(offsets[buffers + dispatch.index] + place.offset)
         operands = dispatch.reads if place.role is Role.INPUT else dispatch.writes
-        buffer = operands[place.index]
-        if buffer is None:
+        region = operands[place.index]
+        if region is None:
             raise ValueError(f"{dispatch.operator}: place {place} is not in the arena")
-        return ArenaAddress(offsets[buffer] + place.offset)
+        return ArenaAddress(offsets[region.buffer] + region.offset + place.offset)
 
     def bound(argument: Argument) -> int | ArenaAddress | Constant:
         return address(argument) if isinstance(argument, Place) else argument
@@ -135,14 +135,14 @@ def _ports(
     schedule: Schedule, plan: ArenaPlan, prefix: str, kind: str, tensors: tuple[int, ...], names: tuple[str, ...]
 ) -> tuple[Port, ...]:
     def port(number: int, tensor: Tensor) -> Port:
-        quantization = tensor.quantization
+        quantization, region = tensor.quantization, schedule.region_of[tensor.index]
         return Port(
             symbol=f"{prefix}_{kind}_{number}",
             name=names[number] if names else tensor.name,
             dtype=tensor.dtype,
             shape=tensor.shape,
             bytes=tensor.bytes,
-            offset=plan.offsets[schedule.buffer_of[tensor.index]],
+            offset=plan.offsets[region.buffer] + region.offset,
             scales=quantization.scales if quantization else (),
             zero_points=quantization.zero_points if quantization else (),
         )
@@ -160,6 +160,6 @@ def _dispatch_info(schedule: Schedule, dispatch: Dispatch, step: tuple[BoundCall
         macs=dispatch.lowered.macs,
         constants_bytes=sum(len(c.data) for c in constants_of(step)),
         scratch_bytes=dispatch.lowered.scratch_bytes,
-        reads=tuple(schedule.buffer_names[r] for r in dispatch.reads if r is not None),
-        writes=tuple(schedule.buffer_names[w] for w in dispatch.writes),
+        reads=tuple(schedule.buffer_names[r.buffer] for r in dispatch.reads if r is not None),
+        writes=tuple(schedule.buffer_names[w.buffer] for w in dispatch.writes),
     )

@@ -114,16 +114,17 @@ class KernelCall:
 @dataclass(frozen=True)
 class Lowered:
     """How one operator runs: kernel calls in order, with the scratch bytes they need (16-byte aligned) and the
-    multiply-accumulates they stand for. An alias has no call: output 0 is input 0's memory."""
+    multiply-accumulates they stand for. An alias has no call: each output is a part of an input's memory."""
 
     calls: tuple[KernelCall, ...]
     scratch_bytes: int = 0
     macs: int = 0
+    aliases: tuple[Place, ...] = ()
 
     @property
     def is_alias(self) -> bool:
         return not self.calls
 
 
-ALIAS = Lowered(())
 INPUT, OUTPUT, SCRATCH = Place(Role.INPUT), Place(Role.OUTPUT), Place(Role.SCRATCH)
+ALIAS = Lowered((), aliases=(INPUT,))

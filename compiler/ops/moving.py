@@ -3,13 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
+from typing import Any
 
-from compiler.graph import DType
-from compiler.kernels.copies import Axis
-from compiler.ops.definition import OperatorView
+import numpy as np
+
+from compiler.arena import ALIGNMENT
+from compiler.graph import DType, Tensor
+from compiler.isa import Isa
+from compiler.kernels.copies import Axis, copy
+from compiler.kernels.index_maps import contiguous_start, copy_axes, numbered
+from compiler.kernels.kernel import Constant, Lowered, Place, Role
+from compiler.ops.constraints import stated
+from compiler.ops.definition import Array, Constraint, OperatorDefinition, OperatorView
 
 MOVABLE = (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.BOOL)
+MOVABLE_ALL = (*MOVABLE, DType.INT64, DType.UINT32)
+QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
 
 
 def steps(shape: tuple[int, ...], element_bytes: int) -> list[int]:
@@ -40,3 +51,101 @@ def inputs_as_output(view: OperatorView) -> str | None:
         if tensor.quantization != output.quantization and tensor.dtype.is_integer:
             return f"input {position} '{tensor.name}' is quantised differently"
     return None
+
+
+Move = Callable[[OperatorView, Array], list[Array]]
+"""`move(view, x)`: the outputs of an operator whose moved input is `x`, by NumPy functions that suit every element
+type. It is applied to values, and to the numbers of the elements."""
+
+
+def moving(
+    name: str, parse: Callable[[Any], Any], constraints: Iterable[Constraint], move: Move, position: int = 0
+) -> OperatorDefinition:
+    """The operator `name` that moves the elements of input `position`; all else that it reads is constant."""
+
+    def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
+        x = inputs[position]
+        assert x is not None
+        return move(view, x)
+
+    def lower(view: OperatorView, isa: Isa) -> Lowered:
+        tensor = view.input(position)
+        if tensor.data is not None:
+            return constants(view, isa, move(view, tensor.data))
+        return lower_cells(view, isa, move(view, numbered(tensor.shape)), position)
+
+    def moved_shapes(view: OperatorView) -> str | None:
+        """The outputs have the shapes that follow from the input and the options, and are not empty."""
+        blank = np.broadcast_to(np.int8(0), view.input(position).shape)
+        found = [list(x.shape) for x in move(view, blank)] if blank.size else []
+        wanted = [list(view.graph.tensor(output).shape) for output in view.operator.outputs]
+        return None if found == wanted and blank.size else f"{wanted} for {found} from {list(blank.shape)}"
+
+    rules = (*constraints, _of_type(position), moderate_size, _same_quantization(position), moved_shapes)
+    return OperatorDefinition(name, parse, rules, reference, lower)
+
+
+def moderate_size(view: OperatorView) -> str | None:
+    """Each tensor takes less than 64 MiB."""
+    tensors = [*view.inputs, *(view.graph.tensor(output) for output in view.operator.outputs)]
+    large = [t for t in tensors if t is not None and (t.elements < 0 or t.bytes >= 1 << 26)]
+    return f"'{large[0].name}' has shape {list(large[0].shape)}" if large else None
+
+
+def constants(view: OperatorView, isa: Isa, results: Sequence[Array]) -> Lowered:
+    """Outputs of the model that are known when it is compiled: copies from flash."""
+    calls = []
+    for number, (index, result) in enumerate(zip(view.operator.outputs, results, strict=True)):
+        kind = view.graph.tensor(index).dtype
+        data = Constant(np.ascontiguousarray(result.astype(kind.numpy)).tobytes())
+        calls.append(
+            copy(isa, data, Place(Role.OUTPUT, number), [Axis(result.size, kind.bytes, kind.bytes)], kind.bytes)
+        )
+    return Lowered(tuple(calls))
+
+
+def lower_cells(view: OperatorView, isa: Isa, maps: Sequence[Array], position: int = 0) -> Lowered:
+    """Copies from input `position` by index maps, one an output; nothing where the outputs are parts of the input that
+    start on the alignment of buffers."""
+    size = view.input(position).dtype.bytes
+    starts = [contiguous_start(cells) for cells in maps]
+    if all(start is not None and start * size % ALIGNMENT == 0 for start in starts):
+        return Lowered((), aliases=tuple(Place(Role.INPUT, position, (start or 0) * size) for start in starts))
+    calls = []
+    for number, cells in enumerate(maps):
+        source = Place(Role.INPUT, position, int(cells.reshape(-1)[0]) * size)
+        axes = [axis.times(size) for axis in copy_axes(cells)]
+        calls.append(copy(isa, source, Place(Role.OUTPUT, number), axes, size))
+    return Lowered(tuple(calls))
+
+
+def _parameters(tensor: Tensor) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    quantization = tensor.quantization
+    return (quantization.scales, quantization.zero_points) if quantization else ((), ())
+
+
+def _of_type(position: int) -> Constraint:
+    def check(view: OperatorView) -> str | None:
+        moved = view.input(position)
+        kinds = [view.graph.tensor(output).dtype for output in view.operator.outputs]
+        if moved.dtype not in MOVABLE_ALL:
+            return f"input {position} is {moved.dtype.name}"
+        others = [kind for kind in kinds if kind is not moved.dtype]
+        return f"input {position} is {moved.dtype.name}, an output {others[0].name}" if others else None
+
+    return stated(
+        f"Input {position} and the outputs are of one type: {', '.join(k.name for k in MOVABLE)}, INT64 or UINT32.",
+        check,
+    )
+
+
+def _same_quantization(position: int) -> Constraint:
+    def check(view: OperatorView) -> str | None:
+        moved = view.input(position)
+        for output in view.operator.outputs:
+            tensor = view.graph.tensor(output)
+            if moved.dtype in QUANTIZED and _parameters(tensor) != _parameters(moved):
+                return f"'{tensor.name}' has {_parameters(tensor)}, the input {_parameters(moved)}"
+        return None
+
+    return stated(f"Quantised outputs have the scale and zero point of input {position}.", check)

@@ -13,7 +13,7 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.copies import LOOPS, Axis, copy, fill, merged
+from compiler.kernels.copies import Axis, copy, fill
 from compiler.kernels.kernel import INPUT, OUTPUT, Lowered, Place
 from compiler.ops.constraints import (
     FLOAT,
@@ -51,12 +51,6 @@ def value_as_input(view: OperatorView) -> str | None:
     if value is None or (value.dtype is source.dtype and value.quantization == source.quantization):
         return None
     return f"{value.dtype.name} {value.quantization}"
-
-
-def few_axes(view: OperatorView) -> str | None:
-    """The copy of the input needs at most five loops."""
-    count = len(merged(_axes(view)))
-    return None if count <= LOOPS else f"{count} loops"
 
 
 def fill_value(view: OperatorView) -> Array:
@@ -98,7 +92,6 @@ def _definition(name: str, inputs: int) -> OperatorDefinition:
         constant(1, "The paddings"),
         constant(2, "The value"),
         padded_shape,
-        few_axes,
         value_as_input,
     )
     return OperatorDefinition(name, no_options, constraints, reference, lower)

@@ -3,32 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from compiler.isa import Isa
-from compiler.kernels.kernel import ALIAS, Lowered
-from compiler.ops.constraints import constant, inputs_between, output_dtype_as_input, same_elements
+from compiler.ops.constraints import constant, inputs_between, same_elements
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
+from compiler.ops.moving import moving
 
 
-def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
-    assert inputs[0] is not None
-    return [inputs[0].reshape(view.output().shape)]
-
-
-def lower(view: OperatorView, isa: Isa) -> Lowered:
-    del view, isa
-    return ALIAS
+def move(view: OperatorView, x: Array) -> list[Array]:
+    return [x.reshape(view.output().shape)]
 
 
 def _definition(name: str, most_inputs: int) -> OperatorDefinition:
-    constraints = (
-        inputs_between(1, most_inputs),
-        output_dtype_as_input(),
-        constant(1, "The new shape" if name == "RESHAPE" else "The axis"),
-        same_elements,
-    )
-    return OperatorDefinition(name, no_options, constraints, reference, lower)
+    what = "The new shape" if name == "RESHAPE" else "The axis"
+    return moving(name, no_options, (inputs_between(1, most_inputs), constant(1, what), same_elements), move)
 
 
 DEFINITIONS = (_definition("RESHAPE", 2), _definition("SQUEEZE", 1), _definition("EXPAND_DIMS", 2))

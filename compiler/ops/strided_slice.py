@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.isa import Isa
-from compiler.kernels.copies import LOOPS, Axis, copy, merged
+from compiler.kernels.copies import Axis, copy
 from compiler.kernels.kernel import OUTPUT, Lowered, Place, Role
 from compiler.ops.constraints import constant, inputs_between, output_dtype_as_input, same_quantization
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
@@ -93,12 +93,6 @@ def sliced_shape(view: OperatorView) -> str | None:
     return None if count and view.output().elements == count else f"{count} cells to {list(view.output().shape)}"
 
 
-def few_axes(view: OperatorView) -> str | None:
-    """The copy needs at most five loops."""
-    count = len(merged(_axes(view)))
-    return None if count <= LOOPS else f"{count} loops"
-
-
 def _axes(view: OperatorView) -> list[Axis]:
     size, taken = view.input().dtype.bytes, slices(view)
     source = steps(view.input().shape, size)
@@ -134,7 +128,6 @@ DEFINITIONS = (
             constant(3, "strides"),
             sound_entries,
             sliced_shape,
-            few_axes,
         ),
         reference,
         lower,

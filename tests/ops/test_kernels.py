@@ -25,6 +25,10 @@ FAST = (
     "fb_sum_i8", "fc_wide_k__i16", "maxpool_3x3_s2_same__f", "maxpool_3x3_s2_same__i8", "mean_h__i8", "mean_hw__f",
     "pad_c__i8", "pad_hw__i16", "padv2__f", "quant_chain__q", "relu__i16", "relu_n1_to_1__f",
     "strided_slice_shrink__i8", "sub_bcast__i8", "zeropad_conv_bn_relu6__i8",
+    "transpose_3d__i8", "transpose_nchw__f", "fb_transpose_i16", "split_c__i8", "split_v__i8", "unstack_stack__i8",
+    "slice__i8", "reverse__f", "tile__i8", "broadcast_to__f", "fb_mirror_i8", "mirror_pad_symmetric__i8",
+    "space_to_depth__i8", "depth_to_space__f", "fb_resize_nearest_i16", "resize_nearest_align__i8",
+    "resize_nearest_frac_hp__f",
 )  # fmt: skip
 OTHER_CORES = ("cortex-m0", "cortex-m55", "rv32ec")
 OTHERS = (
