@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from compiler.codegen.builder import I16, I32, Value
+from compiler.codegen.builder import I16, Value
+from compiler.kernels.frame_dsp import FrameConstants
 from compiler.kernels.instructions_dsp import extend_quad, smla_halves, smlad
 from compiler.kernels.kernel import CompileOptions, Kernel, KernelFunction
 from compiler.kernels.requantize_dsp import Requantizer
@@ -74,32 +75,6 @@ class DepthwisePlane(Kernel):
         _Builder(self, f).build()
 
 
-class _Constants:
-    """Values in the frame, in groups that are loaded together by LDRD when a block comes to them.
-
-    There are more than registers: left alone, LLVM spills accumulators as well, and reloads one by one."""
-
-    def __init__(self, f: KernelFunction, groups: tuple[tuple[str, ...], ...]) -> None:
-        self.f = f
-        self.places: dict[str, int] = {}
-        at = 0
-        for group in groups:
-            self.places.update({name: at + 4 * i for i, name in enumerate(group)})
-            at += -(-len(group) // 2) * 8
-        self.memory = f.alloca(I32, at // 4)
-
-    def put(self, name: str, value: Value) -> None:
-        self.f.store(value, self.memory, self.places[name])
-
-    def take(self, group: tuple[str, ...]) -> list[Value]:
-        values: list[Value] = []
-        for i in range(0, len(group) - 1, 2):
-            values += self.f.load_pair(self.memory, self.places[group[i]])
-        if len(group) % 2:
-            values.append(self.f.load_i32(self.memory, self.places[group[-1]], volatile=True))
-        return values
-
-
 class _Builder:
     def __init__(self, kernel: DepthwisePlane, f: KernelFunction) -> None:
         self.kernel, self.f = kernel, f
@@ -109,7 +84,7 @@ class _Builder:
         self.lower = (*(f"weight{3 + i}" for i in range(self.lower_words)), "below")
         fields = tuple(field for field in kernel.requantizer.fields if field != "bias")
         self.last = (*fields, "delta", "channels") if kernel.stride == 1 else (*fields, "channels")
-        self.constants = _Constants(f, (self.upper, self.lower, self.last))
+        self.constants = FrameConstants(f, (self.upper, self.lower, self.last))
 
     def build(self) -> None:
         f, k = self.f, self.kernel

@@ -159,16 +159,18 @@ def _lower(matrix: _Matrix, pixels: int, way_of: Callable[[int], _Way], macs: in
     packed = quads[members].transpose(0, 2, 1, 3).astype("<i2" if wide else "i1")
     overlap = matrix.channels % block != 0
     fields = records.take(members)
+    if records.alike:
+        fields = fields[:, :, :1]
     rows = fields.reshape(len(starts), fields.shape[1] * fields.shape[2])
     if overlap:
         rows = np.concatenate([rows, np.append(np.diff(starts), 0)[:, None]], 1)
 
     way = way_of(at_once)
     once = unroll == padded
-    kernel = PatchMatrix(way.gather, block, at_once, unroll, records.form, overlap, once, wide)
+    kernel = PatchMatrix(way.gather, block, at_once, unroll, records.form, overlap, once, wide, records.alike)
     buffer = -(-way.scratch // 8) * 8
     buffer_bytes = 8 * at_once * padded
-    table = Constant((rows & 0xFFFFFFFF).astype("<u4").tobytes())
+    table = _words(rows)
     tails = 8 * at_once * (matrix.run // 4) * matrix.runs
     arguments: tuple[Argument, ...] = (
         INPUT,
@@ -178,11 +180,16 @@ def _lower(matrix: _Matrix, pixels: int, way_of: Callable[[int], _Way], macs: in
         len(table.data),
         Place(Role.SCRATCH, 0, 0 if once else buffer),
         buffer_bytes,
+        *((_words(records.words[0]),) if records.alike else ()),
         *way.sizes,
         tails,
         *way.ring,
     )
     return Lowered((KernelCall(kernel, arguments),), way.scratch if once else buffer + buffer_bytes, macs)
+
+
+def _words(values: NDArray[np.int64]) -> Constant:
+    return Constant((values & 0xFFFFFFFF).astype("<u4").tobytes())
 
 
 def _quads(matrix: _Matrix) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.codegen.builder import I64, PTR, Value
+from compiler.kernels.frame_dsp import FrameConstants
 from compiler.kernels.instructions_dsp import extend_quad, smlad
 from compiler.kernels.kernel import CompileOptions, Kernel, KernelFunction
 from compiler.kernels.patch_gather_dsp import Gather, walk
@@ -32,6 +33,7 @@ class PatchMatrix(Kernel):
 
     `wide`: weights are int16, in the buffer's order. `once`: the depth is one step, without a loop. `overlap`: a
     block's record ends with the distance to the next block's output (an odd count of channels).
+    `alike`: all channels are requantised alike; a record is the bias.
     """
 
     gather: Gather
@@ -42,10 +44,15 @@ class PatchMatrix(Kernel):
     overlap: bool = False
     once: bool = False
     wide: bool = False
+    alike: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:  # type: ignore[override]
-        return _COMMON + self.gather.parameters
+        return _COMMON + (("fields",) if self.alike else ()) + self.gather.parameters
+
+    @property
+    def record_bytes(self) -> int:
+        return 4 if self.alike else self.requantizer.record_bytes
 
     @property
     def options(self) -> CompileOptions:  # type: ignore[override]
@@ -53,7 +60,7 @@ class PatchMatrix(Kernel):
 
     @property
     def name(self) -> str:
-        marks = f"{'w' * self.wide}{'' if self.once else 'n'}{'o' * self.overlap}"
+        marks = f"{'w' * self.wide}{'q' * self.alike}{'' if self.once else 'n'}{'o' * self.overlap}"
         block = f"{self.channels}x{self.pixels_at_once}x{self.unroll}{marks}"
         return f"patch_dsp_{self.gather.name}_{block}_{self.requantizer.name}"
 
@@ -70,8 +77,13 @@ class _Builder:
         self.frame = f.alloca(I64, kernel.unroll * kernel.pixels_at_once) if kernel.once else None
 
         self.park = f.alloca(PTR, 2)
+        self.fields = tuple(field for field in kernel.requantizer.fields if field != "bias")
+        self.alike = FrameConstants(f, (self.fields,)) if kernel.alike else None
 
     def build(self) -> None:
+        if self.alike:
+            for field in self.fields:
+                self.alike.put(field, self.kernel.requantizer.load(self.f, self.f.pointer("fields"), field))
         self.walk.groups(self._buffer, self._channels)
 
     def _buffer(self) -> Value:
@@ -80,7 +92,7 @@ class _Builder:
     def _channels(self) -> None:
         """All blocks of channels over the buffer."""
         f, k = self.f, self.kernel
-        size = k.channels * k.requantizer.record_bytes + 4 * k.overlap
+        size = k.channels * k.record_bytes + 4 * k.overlap
 
         def block(record: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
             weights, channel = carried
@@ -90,8 +102,10 @@ class _Builder:
             weights, totals = self._multiply(record, weights)
             record, channel = f.load(PTR, self.park, volatile=True), f.load_i32(self.park, 4, volatile=True)
             outputs = [f.load(PTR, self.walk.outputs, 4 * p) for p in range(k.pixels_at_once)]
+            fields = dict(zip(self.fields, self.alike.take(self.fields), strict=True)) if self.alike else {}
             for c in range(k.channels):
-                fields = k.requantizer.load_all(f, record, c * k.requantizer.record_bytes)
+                if not self.alike:
+                    fields = k.requantizer.load_all(f, record, c * k.record_bytes)
                 place = f.add(channel, c) if c else channel
                 for p, output in enumerate(outputs):
                     f.store_i8(k.requantizer.emit(f, totals[c * k.pixels_at_once + p], fields), f.offset(output, place))
@@ -105,7 +119,7 @@ class _Builder:
     def _multiply(self, record: Value, weights: Value) -> tuple[Value, list[Value]]:
         """The weights behind the block, and its accumulators [channels * pixels]."""
         f, k = self.f, self.kernel
-        biases = [k.requantizer.load(f, record, "bias", c * k.requantizer.record_bytes) for c in range(k.channels)]
+        biases = [k.requantizer.load(f, record, "bias", c * k.record_bytes) for c in range(k.channels)]
         start = [bias for bias in biases for _ in range(k.pixels_at_once)]
         buffer = self._buffer()
         if k.once:

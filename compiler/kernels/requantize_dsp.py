@@ -116,6 +116,11 @@ class Records:
     def take(self, channels: NDArray[np.int64]) -> Int64Array:
         return self.words[channels]
 
+    @property
+    def alike(self) -> bool:
+        """Whether all channels have the same fields but for the bias, the first."""
+        return bool(np.all(self.words[:, 1:] == self.words[0, 1:]))
+
 
 def plan(r: Requantization, bias: Int64Array, low: Int64Array, high: Int64Array, folding: int = 0) -> Records:
     """Chooses the form and computes the records.
@@ -124,81 +129,108 @@ def plan(r: Requantization, bias: Int64Array, low: Int64Array, high: Int64Array,
     is what accumulators start from. With `folding` > 0 the factor is folded into weights (and bias) by the caller if
     every exponent is at most `folding`; `form.scaled` tells.
     """
-    ends = np.stack([low, high])
-    results = requantize(ends, r)
+    one_scale = bool(np.all(r.multipliers == r.multipliers[0]) and np.all(r.shifts == r.shifts[0]))
+    if one_scale:
+        found = _Planner(r, bias, low, high, folding, np.zeros(len(bias), np.bool_)).uniform()
+        if found is not None:
+            return found
+    results = requantize(np.stack([low, high]), r)
     constant = (results[0] == results[1]) & _fits(low, high, np.maximum(r.shifts, 0))
-    left, right = np.maximum(r.shifts, 0), np.maximum(-r.shifts, 0)
-    tie = (right > 0) & (low < 0) & ~constant & (r.minimum < r.zero_point)
-    clamp = bool(np.any(~constant)) and _narrow(r, ends)
-    spare = 127 - r.maximum if clamp else 0
+    planner = _Planner(r, bias, low, high, folding, constant)
+    return planner.uniform() or planner.records(None, np.ones_like(bias)) or planner.exact()
 
-    def records(shift: int | None, degree: Int64Array, scaled: bool = True) -> Records | None:
-        scales = np.where(constant, 0, left + degree + 1)
-        total = right + degree
-        if not (np.all(constant | ((degree >= 1) & (scales <= 31))) and np.all(constant | (total <= _MOST_SHIFT))):
+
+@dataclass(frozen=True, eq=False)
+class _Planner:
+    """Tries forms on a layer. Channels marked `constant` have one output whatever the input: it is their offset."""
+
+    requantization: Requantization
+    bias: Int64Array
+    low: Int64Array
+    high: Int64Array
+    folding: int
+    constant: NDArray[np.bool_]
+
+    @property
+    def left(self) -> Int64Array:
+        return np.maximum(self.requantization.shifts, 0)
+
+    @property
+    def right(self) -> Int64Array:
+        return np.maximum(-self.requantization.shifts, 0)
+
+    def uniform(self) -> Records | None:
+        """The first common shift that is proven to work, with the factor folded if possible."""
+        for folded in (True, False) if self.folding else (False,):
+            for shift in UNIFORM_SHIFTS:
+                found = self.records(shift, shift - self.right, not folded)
+                if found is not None:
+                    return found
+        return None
+
+    def records(self, shift: int | None, degree: Int64Array, scaled: bool = True) -> Records | None:
+        """The form with a common shift, or one a channel (None); None if it cannot be proven exact."""
+        r, constant, low, high = self.requantization, self.constant, self.low, self.high
+        scales, total = np.where(constant, 0, self.left + degree + 1), self.right + degree
+        sane = constant | ((degree >= 1) & (scales <= 31) & (total <= _MOST_SHIFT) & _fits(low, high, scales))
+        if not sane.all() or (not scaled and scales.max() > self.folding):
             return None
-        if not np.all(constant | _fits(low, high, scales)):
-            return None
-        if not scaled and scales.max(initial=0) > folding:
-            return None
-        half = np.where(right > 0, np.int64(1) << np.clip(total - 1, 0, 40), 0)
-        offset = half + (np.int64(1) << np.clip(degree - 1, 0, 40)) + ((r.zero_point + spare) << np.clip(total, 0, 40))
-        if shift is not None:
-            offset = np.where(constant, (results[0] + spare) << shift, offset)
-        else:
-            offset, total = np.where(constant, results[0] + spare, offset), np.where(constant, 0, total)
+        clamp, only = self._clamps(), requantize(low, r)
+        spare = 127 - r.maximum if clamp else 0
+        half = np.where(self.right > 0, _power(total - 1), 0)
+        offset = half + _power(degree - 1) + ((r.zero_point + spare) << np.clip(total, 0, 40))
+        offset = np.where(constant, (only + spare) << (shift or 0), offset)
         multipliers = np.where(constant, 0, r.multipliers)
-        if not np.all((offset >= -_LIMIT) & (offset < _LIMIT)):
+        if np.any((offset < -_LIMIT) | (offset >= _LIMIT)):
             return None
-        for end in ends:
+        for end in (low, high):
             y = ((end << scales) * multipliers >> 32) + offset
-            if not np.all((y >= -_LIMIT + (1 << _MOST_SHIFT)) & (y < _LIMIT)):
+            if np.any((y < -_LIMIT + (1 << _MOST_SHIFT)) | (y >= _LIMIT)):
                 return None
-        form = Requantizer(shift, bool(tie.any()), clamp, False, scaled)
+        tie = (self.right > 0) & ~constant & (r.minimum < r.zero_point)
+        form = Requantizer(shift, bool(np.any(tie & (low < 0))), clamp, False, scaled)
         values = {
-            "bias": bias if scaled else np.where(constant, 0, bias << scales),
+            "bias": self.bias if scaled else np.where(constant, 0, self.bias << scales),
             "multiplier": multipliers,
             "offset": offset,
             "scale": scales,
-            "shift": total,
-            "tie": np.where(tie, np.int64(1) << np.clip(degree, 0, 40), 0),
-            "lower": np.full_like(bias, r.minimum + 128),
-            "upper": np.full_like(bias, spare + r.minimum + 128),
+            "shift": np.where(constant, 0, total),
+            "tie": np.where(tie, _power(degree), 0),
+            "lower": np.full_like(self.bias, r.minimum + 128),
+            "upper": np.full_like(self.bias, spare + r.minimum + 128),
         }
         return Records(form, np.stack([values[name] for name in form.fields], -1), scales)
 
-    for folded in (True, False) if folding else (False,):
-        for shift in UNIFORM_SHIFTS:
-            found = records(shift, shift - right, not folded)
-            if found is not None:
-                return found
-    return records(None, np.ones_like(right)) or _exact(r, bias, left, right)
+    def exact(self) -> Records:
+        """The reference's own steps."""
+        r, form = self.requantization, Requantizer(exact=True)
+        spare = 127 - r.maximum
+        values = {
+            "bias": self.bias,
+            "multiplier": r.multipliers,
+            "offset": np.full_like(self.bias, r.zero_point + spare),
+            "scale": self.left,
+            "shift": self.right,
+            "mask": (np.int64(1) << self.right) - 1,
+            "lower": np.full_like(self.bias, r.minimum + 128),
+            "upper": np.full_like(self.bias, spare + r.minimum + 128),
+        }
+        return Records(form, np.stack([values[name] for name in form.fields], -1), self.left)
+
+    def _clamps(self) -> bool:
+        """Whether some accumulator within its bounds meets a clamp that SSAT alone does not make."""
+        r = self.requantization
+        wide = Requantization(r.multipliers, r.shifts, r.zero_point, -_LIMIT, _LIMIT)
+        below = r.minimum > -128 and requantize(self.low, wide) < r.minimum
+        above = r.maximum < 127 and requantize(self.high, wide) > r.maximum
+        return bool(np.any((below | above) & ~self.constant))
 
 
-def _exact(r: Requantization, bias: Int64Array, left: Int64Array, right: Int64Array) -> Records:
-    form = Requantizer(exact=True)
-    spare = 127 - r.maximum
-    values = {
-        "bias": bias,
-        "multiplier": r.multipliers,
-        "offset": np.full_like(bias, r.zero_point + spare),
-        "scale": left,
-        "shift": right,
-        "mask": (np.int64(1) << right) - 1,
-        "lower": np.full_like(bias, r.minimum + 128),
-        "upper": np.full_like(bias, spare + r.minimum + 128),
-    }
-    return Records(form, np.stack([values[name] for name in form.fields], -1), left)
+def _power(exponents: Int64Array) -> Int64Array:
+    """2^exponents; 1 where an exponent is negative (those channels are constant)."""
+    return np.int64(1) << np.clip(exponents, 0, 40)
 
 
 def _fits(low: Int64Array, high: Int64Array, exponents: Int64Array) -> NDArray[np.bool_]:
     exponents = np.clip(exponents, 0, 31)
     return np.asarray((low << exponents >= -_LIMIT) & (high << exponents < _LIMIT))
-
-
-def _narrow(r: Requantization, ends: Int64Array) -> bool:
-    """Whether some accumulator within its bounds meets a clamp that SSAT alone does not make."""
-    wide = requantize(ends, Requantization(r.multipliers, r.shifts, r.zero_point, -_LIMIT, _LIMIT))
-    below = r.minimum > -128 and bool(np.any(wide[0] < r.minimum))
-    above = r.maximum < 127 and bool(np.any(wide[1] > r.maximum))
-    return below or above
