@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from compiler.codegen.builder import I32, Value
+from compiler.codegen.builder import I32, Function, Value
 
 
 class FrameConstants:

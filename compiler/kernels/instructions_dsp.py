@@ -18,7 +18,12 @@ def smla_halves(f: Function, halves: str, a: Value, b: Value, total: Value) -> V
 
 def extend_quad(f: Function, word: Value) -> tuple[Value, Value]:
     """Four int8 as two pairs of int16: bytes (0, 2) and bytes (1, 3)."""
-    return f.intrinsic("llvm.arm.sxtb16", I32, [word]), extend_odd(f, word)
+    return extend_even(f, word), extend_odd(f, word)
+
+
+def extend_even(f: Function, word: Value) -> Value:
+    """Bytes 0 and 2 as a pair of int16 (SXTB16)."""
+    return f.intrinsic("llvm.arm.sxtb16", I32, [word])
 
 
 def extend_odd(f: Function, word: Value) -> Value:
@@ -40,3 +45,9 @@ def multiply_high_add(f: Function, a: Value, b: Value, addend: Operand) -> Value
 def extend_halfword(f: Function, value: Value) -> Value:
     """An i8 value as int16, zero-extended to a word (the low half of a pair)."""
     return f.zext(f.sext(value, I16), I32)
+
+
+def joined_quad(f: Function, word: Value) -> tuple[Value, Value]:
+    """Activations for joined weights: with v = byte 0 (2) + 128, pairs of -(256 * byte 1 (3) + v) - 1, and of v."""
+    joined = f.xor(word, 0x00800080)
+    return f.xor(joined, -1), f.intrinsic("llvm.arm.uxtb16", I32, [joined])

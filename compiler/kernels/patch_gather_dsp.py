@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from compiler.codegen.builder import I8, I16, I32, PTR, Value
-from compiler.kernels.instructions_dsp import extend_quad
+from compiler.kernels.instructions_dsp import extend_quad, joined_quad
 from compiler.kernels.kernel import KernelFunction
 from compiler.kernels.row_ring_dsp import RING_PARAMETERS, RowRing
 
@@ -49,7 +49,8 @@ class Gather:
     """How patches are read: `runs` of `unroll` quads a step plus `tail` bytes each (0 steps: no whole quad).
 
     `straight`: one step is the whole run. `taps`: runs of one row of the window (dilation; else 1). `aligned`: groups
-    divide the rows of the output, so none spans two. `copy_bytes`: of the ring's rows.
+    divide the rows of the output, so none spans two. `copy_bytes`: of the ring's rows. `joined`:
+    for weights in that form.
     """
 
     source: Source
@@ -60,13 +61,14 @@ class Gather:
     taps: int = 1
     aligned: bool = False
     copy_bytes: int = 4
+    joined: bool = False
 
     @property
     def name(self) -> str:
         ring = f"_c{self.copy_bytes}" if self.source is Source.RING else ""
         taps = f"t{self.taps}" if self.taps > 1 else ""
         tail = f"e{self.tail}" if self.tail else ""
-        marks = f"{'s' * self.straight}{'a' * self.aligned}"
+        marks = f"{'s' * self.straight}{'a' * self.aligned}{'j' * self.joined}"
         return f"{self.source.value}{self.runs}x{self.unroll}{tail}{taps}{marks}{ring}"
 
     @property
@@ -98,12 +100,13 @@ class Walk(ABC):
         """Converts run `index`. Returns the addresses behind it in the source and in the buffer's whole quads."""
         f, g = self.f, self.gather
         stride = 8 * self.pixels
+        convert = joined_quad if g.joined else extend_quad
 
         def step(at: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
             for i in range(g.unroll):
-                even, odd = extend_quad(f, f.load(I32, at, 4 * i, align=1))
-                f.store(even, carried[0], stride * i)
-                f.store(odd, carried[0], stride * i + 4)
+                first, second = convert(f, f.load(I32, at, 4 * i, align=1))
+                f.store(first, carried[0], stride * i)
+                f.store(second, carried[0], stride * i + 4)
             return f.offset(at, 4 * g.unroll), [f.offset(carried[0], stride * g.unroll)]
 
         if g.straight:

@@ -4,48 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, Lowered, Place, Role
-from compiler.kernels.packing import accumulator_bounds, folded_bias, pad_depth
 from compiler.kernels.patch_gather_dsp import Gather, Source
 from compiler.kernels.patch_matrix_dsp import PatchMatrix
-from compiler.kernels.problems import Conv2D, FullyConnected, Requantization
-from compiler.kernels.requantize_dsp import plan
+from compiler.kernels.patch_weights_dsp import Matrix, WeightForm, pack
+from compiler.kernels.problems import Conv2D, FullyConnected
 from compiler.kernels.row_ring_dsp import RingPlan
 
 _UNROLLS = (8, 10, 9, 7, 6, 5, 4, 3, 2, 1)
-_BUFFER_ORDER = (0, 2, 1, 3)
-"""Which byte of a weight word meets the n-th int16 of a quad in the buffer (SXTB16 pairs bytes 0, 2 and 1, 3)."""
-_WIDE_BYTES = 4096
-"""Weights of up to so many bytes are kept as int16 with the requantisation's factor folded in: a fifth faster."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Matrix:
-    """Weights [channels, runs, run] and what belongs to them; a run is read from consecutive bytes."""
-
-    weights: NDArray[Any]
-    bias: NDArray[np.int64]
-    input_zero_point: int
-    requantization: Requantization
-
-    @property
-    def channels(self) -> int:
-        return int(self.weights.shape[0])
-
-    @property
-    def runs(self) -> int:
-        return int(self.weights.shape[1])
-
-    @property
-    def run(self) -> int:
-        return int(self.weights.shape[2])
 
 
 @dataclass(frozen=True)
@@ -62,7 +34,7 @@ def lower_conv_2d(layer: Conv2D) -> Lowered:
     w = layer.window
     taps = w.kernel_width if w.dilation_width > 1 else 1
     weights = layer.weights.reshape(w.output_channels, w.kernel_height * taps, -1)
-    matrix = _Matrix(weights, layer.bias, layer.input_zero_point, layer.requantization)
+    matrix = Matrix(weights, layer.bias, layer.input_zero_point, layer.requantization)
     pixels = w.output_height * w.output_width
     if w.is_pointwise:
         return _lower(matrix, pixels, _flat(matrix, pixels), layer.macs)
@@ -72,11 +44,11 @@ def lower_conv_2d(layer: Conv2D) -> Lowered:
 def lower_fully_connected(layer: FullyConnected) -> Lowered:
     weights = layer.weights.astype(np.int64) - layer.filter_zero_point
     parts = np.stack(_as_int8_sums(weights), 1)
-    matrix = _Matrix(parts, layer.bias, layer.input_zero_point, layer.requantization)
+    matrix = Matrix(parts, layer.bias, layer.input_zero_point, layer.requantization)
     return _lower(matrix, layer.batches, _flat(matrix, layer.batches), layer.macs)
 
 
-def _flat(matrix: _Matrix, pixels: int) -> Callable[[int], _Way]:
+def _flat(matrix: Matrix, pixels: int) -> Callable[[int], _Way]:
     def way(at_once: int) -> _Way:
         whole, tail = divmod(matrix.run, 4)
         unroll, straight = _steps(whole)
@@ -87,7 +59,7 @@ def _flat(matrix: _Matrix, pixels: int) -> Callable[[int], _Way]:
     return way
 
 
-def _windowed(layer: Conv2D, matrix: _Matrix, taps: int, at_once: int) -> _Way:
+def _windowed(layer: Conv2D, matrix: Matrix, taps: int, at_once: int) -> _Way:
     w = layer.window
     padded = bool(w.pad_top or w.pad_left or w.pad_bottom or w.pad_right)
     ring = RingPlan.of(w)
@@ -139,24 +111,15 @@ def _as_int8_sums(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
             return parts
 
 
-def _lower(matrix: _Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int) -> Lowered:
-    flat = matrix.weights.reshape(matrix.channels, -1)
-    low, high = accumulator_bounds(flat, matrix.bias, matrix.input_zero_point)
-    bias = folded_bias(flat, matrix.bias, matrix.input_zero_point)
-    wide = flat.size <= _WIDE_BYTES
-    records = plan(matrix.requantization, bias, low, high, 8 if wide else 0)
-
-    quads = _quads(matrix)
-    unroll = min(_UNROLLS, key=lambda u: -(-quads.shape[1] // u) * ((17 if wide else 20) * u + 4))
-    padded = -(-quads.shape[1] // unroll) * unroll
-    quads = np.pad(quads, ((0, 0), (0, padded - quads.shape[1]), (0, 0)))
+def _lower(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int) -> Lowered:
+    weights = pack(matrix)
+    records, quads = weights.records, weights.data.shape[1]
+    unroll = min(_UNROLLS, key=lambda u: -(-quads // u) * (weights.form.quad_instructions * u + 4))
+    padded = -(-quads // unroll) * unroll
     block, at_once = _block(matrix.channels, pixels)
     starts = _starts(matrix.channels, block)
     members = starts[:, None] + np.arange(block)
-    if wide:
-        quads = quads.astype(np.int64)[:, :, list(_BUFFER_ORDER)]
-        quads = quads if records.form.scaled else quads << records.scales[:, None, None]
-    packed = quads[members].transpose(0, 2, 1, 3).astype("<i2" if wide else "i1")
+    packed = weights.padded(padded)[members].transpose(0, 2, 1, 3)
     overlap = matrix.channels % block != 0
     fields = records.take(members)
     if records.alike:
@@ -167,7 +130,9 @@ def _lower(matrix: _Matrix, pixels: int, way_of: Callable[[int], _Way], macs: in
 
     way = way_of(at_once)
     once = unroll == padded
-    kernel = PatchMatrix(way.gather, block, at_once, unroll, records.form, overlap, once, wide, records.alike)
+    gather = replace(way.gather, joined=weights.form is WeightForm.JOINED)
+    form, alike = weights.form, records.alike
+    kernel = PatchMatrix(gather, block, at_once, unroll, form, records.form, overlap, once, alike)
     buffer = -(-way.scratch // 8) * 8
     buffer_bytes = 8 * at_once * padded
     table = _words(rows)
@@ -190,16 +155,6 @@ def _lower(matrix: _Matrix, pixels: int, way_of: Callable[[int], _Way], macs: in
 
 def _words(values: NDArray[np.int64]) -> Constant:
     return Constant((values & 0xFFFFFFFF).astype("<u4").tobytes())
-
-
-def _quads(matrix: _Matrix) -> NDArray[Any]:
-    """Weights [channels, quads, 4] in the buffer's order: the whole quads of all runs, then the tails."""
-    whole, tail = divmod(matrix.run, 4)
-    body = matrix.weights[:, :, : 4 * whole].reshape(matrix.channels, -1, 4)
-    if not tail:
-        return body
-    ends = pad_depth(matrix.weights[:, :, 4 * whole :].reshape(matrix.channels, -1), 4).reshape(matrix.channels, -1, 4)
-    return np.concatenate([body, ends[:, :, list(_BUFFER_ORDER)]], 1)
 
 
 def _block(channels: int, pixels: int) -> tuple[int, int]:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from compiler.codegen.builder import I64, PTR, Value
 from compiler.kernels.frame_dsp import FrameConstants
-from compiler.kernels.instructions_dsp import extend_quad, smlad
+from compiler.kernels.instructions_dsp import extend_even, extend_quad, smlad
 from compiler.kernels.kernel import CompileOptions, Kernel, KernelFunction
 from compiler.kernels.patch_gather_dsp import Gather, walk
+from compiler.kernels.patch_weights_dsp import WeightForm
 from compiler.kernels.requantize_dsp import Requantizer
 
 _STRAIGHT = ("-enable-misched=false", "-disable-lsr", "-disable-machine-licm")
@@ -31,7 +32,7 @@ _COMMON = ("input", "output", "weights", "records", "records_bytes", "buffer", "
 class PatchMatrix(Kernel):
     """`channels` x `pixels_at_once` outputs in registers, `unroll` quads of the depth a step.
 
-    `wide`: weights are int16, in the buffer's order. `once`: the depth is one step, without a loop. `overlap`: a
+    `once`: the depth is one step, without a loop. `overlap`: a
     block's record ends with the distance to the next block's output (an odd count of channels).
     `alike`: all channels are requantised alike; a record is the bias.
     """
@@ -40,10 +41,10 @@ class PatchMatrix(Kernel):
     channels: int
     pixels_at_once: int
     unroll: int
+    weights: WeightForm
     requantizer: Requantizer
     overlap: bool = False
     once: bool = False
-    wide: bool = False
     alike: bool = False
 
     @property
@@ -60,7 +61,7 @@ class PatchMatrix(Kernel):
 
     @property
     def name(self) -> str:
-        marks = f"{'w' * self.wide}{'q' * self.alike}{'' if self.once else 'n'}{'o' * self.overlap}"
+        marks = f"{self.weights.value}{'q' * self.alike}{'' if self.once else 'n'}{'o' * self.overlap}"
         block = f"{self.channels}x{self.pixels_at_once}x{self.unroll}{marks}"
         return f"patch_dsp_{self.gather.name}_{block}_{self.requantizer.name}"
 
@@ -135,13 +136,14 @@ class _Builder:
         weights, totals = carried[0], carried[1:]
         at, together = 0, min(k.channels, 2)
         # The order is measured: registers are just enough, and LLVM's allocator finds it in these orders best.
-        order = range(k.pixels_at_once) if k.wide else range(k.pixels_at_once)[::-1]
+        words = k.weights is WeightForm.WORDS
+        order = range(k.pixels_at_once) if words else range(k.pixels_at_once)[::-1]
         for quad in range(k.unroll):
             offset = 8 * k.pixels_at_once * quad
-            early = f.load_pair(cursor, offset) if k.wide or k.pixels_at_once == 1 else None
+            early = f.load_pair(cursor, offset) if words or k.pixels_at_once == 1 else None
             for first in range(0, k.channels, together):
                 pairs = self._weights(weights, at, together)
-                at += (8 if k.wide else 4) * together
+                at += k.weights.quad_bytes * together
                 for p in order:
                     x = early if early and p == 0 else f.load_pair(cursor, offset + 8 * p)
                     for half in range(2):
@@ -151,10 +153,11 @@ class _Builder:
         return f.offset(cursor, 8 * k.pixels_at_once * k.unroll), [f.offset(weights, at), *totals]
 
     def _weights(self, weights: Value, at: int, channels: int) -> list[tuple[Value, Value]]:
-        """A quad of weights of each of one or two channels, as pairs of int16 in the buffer's order."""
-        f = self.f
-        if self.kernel.wide:
+        """A quad of weights of each of one or two channels: what the two words of a quad in the buffer meet."""
+        f, form = self.f, self.kernel.weights
+        if form is WeightForm.WORDS:
             return [f.load_pair(weights, at + 8 * c) for c in range(channels)]
-        if channels == 1:
-            return [extend_quad(f, f.load_i32(weights, at, volatile=True))]
-        return [extend_quad(f, word) for word in f.load_pair(weights, at)]
+        words = f.load_pair(weights, at) if channels == 2 else (f.load_i32(weights, at, volatile=True),)
+        if form is WeightForm.JOINED:
+            return [(extend_even(f, word), word) for word in words]
+        return [extend_quad(f, word) for word in words]

@@ -122,22 +122,25 @@ class Records:
         return bool(np.all(self.words[:, 1:] == self.words[0, 1:]))
 
 
-def plan(r: Requantization, bias: Int64Array, low: Int64Array, high: Int64Array, folding: int = 0) -> Records:
+def plan(
+    r: Requantization, bias: Int64Array, low: Int64Array, high: Int64Array, folding: int = 0, carried: int = 0
+) -> Records:
     """Chooses the form and computes the records.
 
     `low`/`high` bound each channel's accumulator (bias included, zero point folded in or not: the true value). `bias`
     is what accumulators start from. With `folding` > 0 the factor is folded into weights (and bias) by the caller if
-    every exponent is at most `folding`; `form.scaled` tells.
+    every exponent is at most `folding`; `form.scaled` tells. With `carried` > 0 accumulators come with the factor
+    2^carried (and `bias` too); the exact form cannot be used then.
     """
     one_scale = bool(np.all(r.multipliers == r.multipliers[0]) and np.all(r.shifts == r.shifts[0]))
     if one_scale:
-        found = _Planner(r, bias, low, high, folding, np.zeros(len(bias), np.bool_)).uniform()
+        found = _Planner(r, bias, low, high, folding, carried, np.zeros(len(bias), np.bool_)).uniform()
         if found is not None:
             return found
     results = requantize(np.stack([low, high]), r)
     constant = (results[0] == results[1]) & _fits(low, high, np.maximum(r.shifts, 0))
-    planner = _Planner(r, bias, low, high, folding, constant)
-    return planner.uniform() or planner.records(None, np.ones_like(bias)) or planner.exact()
+    planner = _Planner(r, bias, low, high, folding, carried, constant)
+    return planner.uniform() or planner.records(None, np.full_like(bias, max(1, carried - 1))) or planner.exact()
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +152,7 @@ class _Planner:
     low: Int64Array
     high: Int64Array
     folding: int
+    carried: int
     constant: NDArray[np.bool_]
 
     @property
@@ -172,7 +176,13 @@ class _Planner:
         """The form with a common shift, or one a channel (None); None if it cannot be proven exact."""
         r, constant, low, high = self.requantization, self.constant, self.low, self.high
         scales, total = np.where(constant, 0, self.left + degree + 1), self.right + degree
-        sane = constant | ((degree >= 1) & (scales <= 31) & (total <= _MOST_SHIFT) & _fits(low, high, scales))
+        sane = constant | (
+            (degree >= 1)
+            & (scales >= self.carried)
+            & (scales <= 31)
+            & (total <= _MOST_SHIFT)
+            & _fits(low, high, scales)
+        )
         if not sane.all() or (not scaled and scales.max() > self.folding):
             return None
         clamp, only = self._clamps(), requantize(low, r)
@@ -193,7 +203,7 @@ class _Planner:
             "bias": self.bias if scaled else np.where(constant, 0, self.bias << scales),
             "multiplier": multipliers,
             "offset": offset,
-            "scale": scales,
+            "scale": np.where(constant, 0, scales - self.carried),
             "shift": np.where(constant, 0, total),
             "tie": np.where(tie, _power(degree), 0),
             "lower": np.full_like(self.bias, r.minimum + 128),
