@@ -117,7 +117,7 @@ def lower_depthwise_general(layer: DepthwiseConv2D) -> Lowered:
     flat = layer.weights.reshape(-1, w.output_channels).T
     low, high = accumulator_bounds(flat, layer.bias, layer.input_zero_point)
     bias = folded_bias(flat, layer.bias, layer.input_zero_point)
-    records = plan(layer.requantization, bias, low, high)
+    records = plan(layer.requantization, bias, low, high, 15)
     padded = w.pad_top or w.pad_left or w.pad_bottom or w.pad_right
     ring = RingPlan.of(w)
     row = ring.row_bytes if padded else w.input_width * w.input_channels

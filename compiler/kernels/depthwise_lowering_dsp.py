@@ -64,7 +64,7 @@ def _lower_plane(layer: DepthwiseConv2D, plane: _Plane) -> Lowered:
     flat = layer.weights.reshape(9, channels).T
     low, high = accumulator_bounds(flat, layer.bias, layer.input_zero_point)
     bias = folded_bias(flat, layer.bias, layer.input_zero_point)
-    records = plan(layer.requantization, bias, low, high, 8)
+    records = plan(layer.requantization, bias, low, high, 10, folding=8)
     taps = flat.astype(np.int64) if records.form.scaled else flat.astype(np.int64) << records.scales[:, None]
 
     starts = np.minimum(np.arange(0, channels, 2), channels - 2)

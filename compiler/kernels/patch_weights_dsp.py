@@ -89,12 +89,12 @@ def pack(matrix: Matrix) -> PackedWeights:
     bias = folded_bias(flat, matrix.bias, matrix.input_zero_point)
     quads = _quads(matrix)
     if flat.size <= WORDS_LIMIT:
-        records = plan(matrix.requantization, bias, low, high, folding=_WORDS_FOLDING)
+        records = plan(matrix.requantization, bias, low, high, 12, folding=_WORDS_FOLDING)
         words = quads.astype(np.int64)[:, :, list(_BUFFER_ORDER)]
         words = words if records.form.scaled else words << records.scales[:, None, None]
         return PackedWeights(WeightForm.WORDS, words.astype("<i2"), records)
     return _joined(matrix, quads, bias, low, high) or PackedWeights(
-        WeightForm.BYTES, quads.astype("i1"), plan(matrix.requantization, bias, low, high)
+        WeightForm.BYTES, quads.astype("i1"), plan(matrix.requantization, bias, low, high, 15)
     )
 
 
@@ -106,7 +106,7 @@ def _joined(
     if matrix.run % 4 or lower.min() < -127 or pairs.min() < -(1 << 15) or pairs.max() >= 1 << 15:
         return None
     start = (bias - 128 * upper.sum((1, 2)) << _JOINED_BITS) - lower.sum((1, 2))
-    records = plan(matrix.requantization, start, low, high, carried=_JOINED_BITS)
+    records = plan(matrix.requantization, start, low, high, 17, carried=_JOINED_BITS)
     return None if records.form.exact else PackedWeights(WeightForm.JOINED, pairs.astype("<i2"), records)
 
 

@@ -21,8 +21,6 @@ from compiler.kernels.problems import Requantization
 from compiler.numerics import requantize
 
 Int64Array = NDArray[np.int64]
-UNIFORM_SHIFTS = (14, 16, 12, 18, 10, 20, 8, 6)
-"""Preferred first: few distinct shifts let layers share kernels."""
 _LIMIT = 1 << 31
 _MOST_SHIFT = 23  # the zero point, shifted by it, is in the offset
 
@@ -123,24 +121,35 @@ class Records:
 
 
 def plan(
-    r: Requantization, bias: Int64Array, low: Int64Array, high: Int64Array, folding: int = 0, carried: int = 0
+    r: Requantization,
+    bias: Int64Array,
+    low: Int64Array,
+    high: Int64Array,
+    preferred_shift: int,
+    folding: int = 0,
+    carried: int = 0,
 ) -> Records:
     """Chooses the form and computes the records.
 
-    `low`/`high` bound each channel's accumulator (bias included, zero point folded in or not: the true value). `bias`
-    is what accumulators start from. With `folding` > 0 the factor is folded into weights (and bias) by the caller if
-    every exponent is at most `folding`; `form.scaled` tells. With `carried` > 0 accumulators come with the factor
-    2^carried (and `bias` too); the exact form cannot be used then.
+    Of the common shifts that are exact, the one nearest to `preferred_shift` is taken: each kernel family prefers the
+    one that most layers allow, so that they share a kernel. `low`/`high` bound each channel's accumulator (the true
+    value, bias included); `bias` is what accumulators start from. With `folding` > 0 the factor is folded into weights
+    (and bias) by the caller if every exponent is at most `folding`; `form.scaled` tells. With `carried` > 0
+    accumulators come with the factor 2^carried (and `bias` too); the exact form cannot be used then.
     """
     one_scale = bool(np.all(r.multipliers == r.multipliers[0]) and np.all(r.shifts == r.shifts[0]))
     if one_scale:
-        found = _Planner(r, bias, low, high, folding, carried, np.zeros(len(bias), np.bool_)).uniform()
+        found = _Planner(r, bias, low, high, folding, carried, np.zeros(len(bias), np.bool_)).uniform(preferred_shift)
         if found is not None:
             return found
     results = requantize(np.stack([low, high]), r)
     constant = (results[0] == results[1]) & _fits(low, high, np.maximum(r.shifts, 0))
     planner = _Planner(r, bias, low, high, folding, carried, constant)
-    return planner.uniform() or planner.records(None, np.full_like(bias, max(1, carried - 1))) or planner.exact()
+    return (
+        planner.uniform(preferred_shift)
+        or planner.records(None, np.full_like(bias, max(1, carried - 1)))
+        or planner.exact()
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,10 +172,11 @@ class _Planner:
     def right(self) -> Int64Array:
         return np.maximum(-self.requantization.shifts, 0)
 
-    def uniform(self) -> Records | None:
-        """The first common shift that is proven to work, with the factor folded if possible."""
+    def uniform(self, preferred: int) -> Records | None:
+        """The nearest common shift that is proven to work, with the factor folded if possible."""
+        shifts = sorted(range(4, _MOST_SHIFT), key=lambda shift: abs(shift - preferred))
         for folded in (True, False) if self.folding else (False,):
-            for shift in UNIFORM_SHIFTS:
+            for shift in shifts:
                 found = self.records(shift, shift - self.right, not folded)
                 if found is not None:
                     return found

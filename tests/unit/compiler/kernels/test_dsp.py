@@ -219,7 +219,7 @@ def test_forms_are_chosen_by_proof() -> None:
     def form(multiplier_shift: int, bound: int, zero_point: int, minimum: int, maximum: int) -> Any:
         shifts = np.array([multiplier_shift], np.int64)
         r = Requantization(np.array([1 << 30], np.int64), shifts, zero_point, minimum, maximum)
-        return plan(r, np.zeros(1, np.int64), np.array([-bound]), np.array([bound])).form
+        return plan(r, np.zeros(1, np.int64), np.array([-bound]), np.array([bound]), 14).form
 
     relu, plain = form(-8, 1 << 17, -128, -128, 127), form(-8, 1 << 17, 0, -128, 127)
     assert (relu.tie, relu.clamp, relu.exact) == (False, False, False)
