@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise kernels of one or two inputs, with broadcasting: up to four nested loops over merged axes."""
+"""Elementwise kernels of two inputs, with broadcasting: up to four nested loops over merged axes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from compiler.codegen.builder import Value
 from compiler.codegen.requantize import Multiplier, clamp, multiply_by_quantized_multiplier
+from compiler.isa import Isa
 from compiler.kernels.float_functions import clamp as float_clamp
 from compiler.kernels.kernel import Argument, KernelFunction
 from compiler.kernels.portable import Element, PortableKernel, lanes_of
@@ -149,7 +150,7 @@ class LinearBinaryKernel(BinaryKernel):
         return f"linear_{self._suffix}{'_n' if self.nudged else ''}{'_w' if self.whole else ''}"
 
     def operation(self, f: KernelFunction) -> Binary:
-        finish, start = _rounded(f, self), f.integer("start")
+        finish, start = emit_rounding(f, self.isa, self.nudged, self.whole), f.integer("start")
         first_factor, second_factor = f.integer("first_factor"), f.integer("second_factor")
 
         def linear(first: Value, second: Value) -> Value:
@@ -182,7 +183,7 @@ class ExactSumKernel(BinaryKernel):
             zeros[name] = f.integer(f"{name}_zero")
             by[name] = Multiplier(f.integer(f"{name}_multiplier"), 0, f.integer(f"{name}_right"))
         out, zero_point = Multiplier(f.integer("multiplier"), 0, f.integer("right")), f.integer("zero_point")
-        finish = _clamped(f, self)
+        finish = emit_clamp(f, self.isa, self.whole)
 
         def scaled(value: Value, name: str) -> Value:
             shifted = f.shl(f.sub(value, zeros[name]), left)
@@ -218,89 +219,10 @@ class FloatBinaryKernel(BinaryKernel):
         return lambda first, second: float_clamp(f, arithmetic(first, second), self.minimum, self.maximum)
 
 
-@dataclass(frozen=True)
-class UnaryKernel(PortableKernel):
-    """output = f(input), `lanes` elements a step."""
-
-    source: Element
-    target: Element
-    lanes: int
-
-    parameters: ClassVar[tuple[str, ...]] = ("input", "output", "output_bytes")
-
-    @property
-    def _suffix(self) -> str:
-        return f"{self.source.value}_{self.target.value}_x{self.lanes}"
-
-    def operation(self, f: KernelFunction) -> Unary:
-        """Loads the operation's parameters, and returns what emits it."""
-        raise NotImplementedError
-
-    def build(self, f: KernelFunction) -> None:
-        operation = self.operation(f)
-        start = f.pointer("output")
-
-        def body(output: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
-            (pointer,) = carried
-            for lane in range(self.lanes):
-                value = self.source.load(f, pointer, lane * self.source.bytes)
-                self.target.store(f, operation(value), output, lane * self.target.bytes)
-            return f.offset(output, self.lanes * self.target.bytes), [f.offset(pointer, self.lanes * self.source.bytes)]
-
-        f.loop_until(f.offset(start, f.integer("output_bytes")), start, body, [f.pointer("input")])
-
-
-@dataclass(frozen=True)
-class LinearUnaryKernel(UnaryKernel):
-    """A proven linear form of one input, with its nudge if `nudged`; `whole`: the clamp is the range of int8."""
-
-    nudged: bool
-    whole: bool
-
-    parameters: ClassVar[tuple[str, ...]] = (
-        *UnaryKernel.parameters, "factor", "start", "rounding", "shift", "nudge", "minimum", "maximum",
-    )  # fmt: skip
-
-    @property
-    def name(self) -> str:
-        return f"linear_{self._suffix}{'_n' if self.nudged else ''}{'_w' if self.whole else ''}"
-
-    def operation(self, f: KernelFunction) -> Unary:
-        finish, factor, start = _rounded(f, self), f.integer("factor"), f.integer("start")
-        return lambda value: finish(f.add(start, f.mul(value, factor)))
-
-
-@dataclass(frozen=True)
-class ExactRescaleKernel(UnaryKernel):
-    """A requantisation in the reference's steps; the result is known to stay within 30 bits."""
-
-    whole: bool
-
-    parameters: ClassVar[tuple[str, ...]] = (
-        *UnaryKernel.parameters, "zero", "multiplier", "left", "right", "zero_point", "minimum", "maximum",
-    )  # fmt: skip
-
-    @property
-    def name(self) -> str:
-        return f"rescale_{self._suffix}{'_w' if self.whole else ''}"
-
-    def operation(self, f: KernelFunction) -> Unary:
-        by = Multiplier(f.integer("multiplier"), f.integer("left"), f.integer("right"))
-        zero, zero_point, finish = f.integer("zero"), f.integer("zero_point"), _clamped(f, self)
-
-        def rescaled(value: Value) -> Value:
-            scaled = multiply_by_quantized_multiplier(f, self.isa, f.sub(value, zero), by)
-            return finish(f.add(scaled, zero_point))
-
-        return rescaled
-
-
-ClampingKernel = LinearBinaryKernel | ExactSumKernel | LinearUnaryKernel | ExactRescaleKernel
-
-
-def _rounded(f: KernelFunction, kernel: LinearBinaryKernel | LinearUnaryKernel) -> Unary:
-    shift, finish = f.integer("shift"), _clamped(f, kernel)
-    if not kernel.nudged:
+def emit_rounding(f: KernelFunction, isa: Isa, nudged: bool, whole: bool) -> Unary:
+    """What finishes a linear form's sum: `shift`, `rounding` and `nudge`, `minimum` and `maximum` are parameters."""
+    shift, finish = f.integer("shift"), emit_clamp(f, isa, whole)
+    if not nudged:
         return lambda total: finish(f.ashr(total, shift))
     rounding, nudge = f.integer("rounding"), f.integer("nudge")
 
@@ -311,8 +233,9 @@ def _rounded(f: KernelFunction, kernel: LinearBinaryKernel | LinearUnaryKernel) 
     return rounded
 
 
-def _clamped(f: KernelFunction, kernel: ClampingKernel) -> Unary:
-    if kernel.whole:
-        return lambda value: clamp(f, kernel.isa, value, -128, 127)
+def emit_clamp(f: KernelFunction, isa: Isa, whole: bool) -> Unary:
+    """What clamps to int8 (`whole`), else to the parameters `minimum` and `maximum`."""
+    if whole:
+        return lambda value: clamp(f, isa, value, -128, 127)
     minimum, maximum = f.integer("minimum"), f.integer("maximum")
-    return lambda value: clamp(f, kernel.isa, value, minimum, maximum)
+    return lambda value: clamp(f, isa, value, minimum, maximum)

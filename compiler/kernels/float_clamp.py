@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.kernels.elementwise import Unary, UnaryKernel
+from compiler.kernels.elementwise import Unary
 from compiler.kernels.float_functions import clamp
 from compiler.kernels.kernel import KernelFunction
+from compiler.kernels.unary import UnaryKernel
 
 
 @dataclass(frozen=True)

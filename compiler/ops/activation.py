@@ -63,7 +63,9 @@ def quantized_range(activation: Activation, output: Tensor) -> tuple[int, int]:
 
 def quantize_bound(real: float, tensor: Tensor) -> int:
     """A clamp's bound in the units of `tensor`: a float32 division, rounded half away from zero."""
-    quotient = float(np.float32(real) / np.float32(tensor.scale))
+    with np.errstate(over="ignore"):
+        quotient = float(np.float32(real) / np.float32(tensor.scale))
+    quotient = min(max(quotient, -float(1 << 31)), float(1 << 31))
     return tensor.zero_point + round_half_away(quotient)
 
 

@@ -20,7 +20,7 @@ from compiler.kernels.kernel import Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FloatLayer, Requantization, Window
 from compiler.ops import hybrid, layers
 from compiler.ops.activation import Activation
-from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, rank
+from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, quantized_per_tensor, rank
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 from compiler.ops.geometry import AnyPadding, Padding, Slide
 
@@ -171,9 +171,10 @@ DEFINITIONS = (
             layers.clamping_activation,
             positive_steps,
             consistent_shapes,
-            layers.quantized_activations,
+            quantized_per_tensor(0),
             int16_zero_points_are_zero,
             layers.weight_quantization(0),
+            layers.moderate_multipliers,
         ),
         reference,
         lower,

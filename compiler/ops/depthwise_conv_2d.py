@@ -19,7 +19,7 @@ from compiler.kernels.kernel import Lowered
 from compiler.kernels.problems import DepthwiseConv2D, FloatLayer
 from compiler.ops import hybrid, layers
 from compiler.ops.activation import Activation
-from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, rank
+from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, quantized_per_tensor, rank
 from compiler.ops.conv_2d import Conv2DAttributes, positive_steps
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 from compiler.ops.geometry import Padding, Slide
@@ -132,9 +132,10 @@ DEFINITIONS = (
             layers.clamping_activation,
             positive_steps,
             consistent_shapes,
-            layers.quantized_activations,
+            quantized_per_tensor(0),
             int16_zero_points_are_zero,
             layers.weight_quantization(3),
+            layers.moderate_multipliers,
         ),
         reference,
         lower,

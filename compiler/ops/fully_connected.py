@@ -22,7 +22,7 @@ from compiler.kernels.kernel import Lowered
 from compiler.kernels.problems import FloatLayer, FullyConnected, HybridLayer, Window
 from compiler.ops import hybrid, layers
 from compiler.ops.activation import Activation
-from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, rank
+from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, quantized_per_tensor, rank
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 
 
@@ -143,9 +143,10 @@ DEFINITIONS = (
             layers.clamping_activation,
             plain_weights,
             consistent_shapes,
-            layers.quantized_activations,
+            quantized_per_tensor(0),
             int16_zero_points_are_zero,
             layers.weight_quantization(0, per_channel=False),
+            layers.moderate_multipliers,
         ),
         reference,
         lower,

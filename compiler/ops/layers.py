@@ -113,7 +113,10 @@ def weight_quantization(channel_axis: int, per_channel: bool = True) -> Constrai
             return f"'{weights.name}' has no quantisation"
         if not all(0 <= s < float("inf") for s in quantization.scales):
             return f"'{weights.name}' has a negative or infinite scale"
-        if per_channel and any(quantization.zero_points):
+        if len(quantization.zero_points) == 1 and not per_channel:
+            if not -128 <= quantization.zero_point <= 127:
+                return f"'{weights.name}' has zero point {quantization.zero_point}"
+        elif any(quantization.zero_points):
             return f"'{weights.name}' has zero point {next(z for z in quantization.zero_points if z)}"
         count, channels = len(quantization.scales), weights.shape[channel_axis]
         if count == 1 or (count == channels and quantization.axis == channel_axis):
@@ -124,20 +127,13 @@ def weight_quantization(channel_axis: int, per_channel: bool = True) -> Constrai
     return stated(f"Quantised weights have one scale, or one for each output channel{zero}.", check)
 
 
-def quantized_activations(view: OperatorView) -> str | None:
-    """Quantised input and output have one scale above zero and one zero point."""
-    for tensor in (view.input(), view.output()):
-        if not tensor.dtype.is_integer:
-            continue
-        if (
-            tensor.quantization is None
-            or len(tensor.quantization.scales) != 1
-            or len(tensor.quantization.zero_points) != 1
-        ):
-            return f"'{tensor.name}' has {len(tensor.quantization.scales) if tensor.quantization else 'no'} scales"
-        if not 0 < tensor.scale < float("inf"):
-            return f"'{tensor.name}' has scale {tensor.scale:g}"
-    return None
+def moderate_multipliers(view: OperatorView) -> str | None:
+    """Input scale x weight scale / output scale is below 2**30 (INT16: 2**14)."""
+    source, weights, output = view.input(), view.input(FILTER_POSITION), view.output()
+    if not source.dtype.is_integer:
+        return None
+    largest = max(channel_multipliers(source, weights, output))
+    return None if largest < 2.0 ** (30 if source.dtype is DType.INT8 else 14) else f"{largest:g}"
 
 
 def windows_see_input(view: OperatorView, window: Window) -> str | None:

@@ -35,7 +35,11 @@ def fuse_activations(graph: Graph) -> Graph:
 def _activation_after(graph: Graph, operator: Operator) -> Operator | None:
     """The activation that may be fused: the tensor between the two has the quantisation of the result, so that the
     activation itself rescales nothing."""
-    if operator.op not in _CLAMPING or operator.attributes.activation is not Activation.NONE:
+    if (
+        operator.op not in _CLAMPING
+        or len(operator.outputs) != 1
+        or operator.attributes.activation is not Activation.NONE
+    ):
         return None
     reader = only_reader(graph, operator.outputs[0])
     if reader is None or reader.op not in _ACTIVATIONS or unsupported(graph, reader):

@@ -20,9 +20,9 @@ _SLIDES = {"CONV_2D": conv_2d.slide, "DEPTHWISE_CONV_2D": depthwise_conv_2d.slid
 def fuse_padding(graph: Graph) -> Graph:
     """Makes convolutions read the input of a PAD before them; the PAD stays until nobody reads it."""
     changed: dict[int, Operator | None] = {}
-    pads = {op.outputs[0]: op for op in graph.operators if op.op == "PAD"}
+    pads = {op.outputs[0]: op for op in graph.operators if op.op == "PAD" and op.outputs}
     for position, operator in enumerate(graph.operators):
-        pad = pads.get(operator.inputs[0]) if operator.op in _SLIDES else None
+        pad = pads.get(operator.inputs[0]) if operator.op in _SLIDES and operator.inputs else None
         fused = pad and _fused(graph, pad, operator)
         if fused:
             changed[position] = fused

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from compiler.graph import Graph
+from compiler.graph import ABSENT, Graph
 from compiler.ops.definition import OperatorView
 
 
@@ -43,9 +43,15 @@ def remove_identities(graph: Graph) -> Graph:
     kept = []
     for operator in graph.operators:
         operator = replace(operator, inputs=tuple(source_of.get(i, i) for i in operator.inputs))
-        test = IDENTITIES.get(operator.op)
+        test = IDENTITIES.get(operator.op) if len(operator.outputs) == 1 and ABSENT not in operator.inputs[:1] else None
         view = OperatorView(graph, operator)
-        if test and operator.outputs[0] not in graph.outputs and _same_type_and_shape(view) and test(view):
+        if (
+            test
+            and operator.inputs
+            and operator.outputs[0] not in graph.outputs
+            and _same_type_and_shape(view)
+            and test(view)
+        ):
             source_of[operator.outputs[0]] = operator.inputs[0]
         else:
             kept.append(operator)
