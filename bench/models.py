@@ -15,7 +15,8 @@ from pathlib import Path
 
 from bench.anchors import ANCHORS, BOARDS, CEILINGS, CODE_CEILINGS, MODELS, Anchor
 from boards.loader import load_board
-from compiler.compile import Model, compile_model
+from compiler.compile import compile_model
+from compiler.model import Model
 from qemu.profile import profile
 from toolchain.commands.profile import random_rows
 from toolchain.emulation import Built

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from boards.loader import load_board
-from compiler.compile import Model, compile_graph
+from compiler.compile import compile_graph
 from compiler.frontends.tflite import read_tflite
+from compiler.model import Model
 from compiler.passes import run_passes
 from tests.harness import core_boards, run
 from tests.support import shared_dir
