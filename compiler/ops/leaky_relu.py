@@ -54,9 +54,9 @@ def moderate_ratio(view: OperatorView) -> str | None:
 
 
 def ratios(view: OperatorView) -> tuple[float, float]:
-    """The real multipliers of inputs from 0 on and below 0, in float32 as the reference computes them."""
-    source, output = np.float32(view.input().scale), np.float32(view.output().scale)
-    return float(source / output), float(source * np.float32(view.attributes.alpha) / output)
+    """The real multipliers of inputs from 0 on and below 0, in double precision."""
+    source, output = view.input().scale, view.output().scale
+    return source / output, source * float(np.float32(view.attributes.alpha)) / output
 
 
 def _quantized(view: OperatorView, x: Array) -> Array:
