@@ -12,21 +12,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from compiler.codegen.builder import I8, I16, I32, PTR, Value
+from compiler.codegen.builder import I8, I16, I32, PTR, Function, Value
 from compiler.kernels.instructions_dsp import extend_quad, joined_quad
 from compiler.kernels.kernel import KernelFunction
 from compiler.kernels.row_ring_dsp import RING_PARAMETERS, RowRing
 
 
 class Source(Enum):
-    """Where patches come from: `FLAT` consecutive patches; `PLANE` windows of the input itself (no padding); `RING`
-    windows of a ring of padded rows."""
+    """Where patches come from.
 
+    DIRECT: the bytes of one pixel, converted where they are multiplied (each is used once, or a buffer would be large).
+    FLAT: consecutive patches. PLANE: windows of the input itself (no padding). RING: windows of a ring of padded rows.
+    """
+
+    DIRECT = "direct"
     FLAT = "flat"
     PLANE = "plane"
     RING = "ring"
 
 
+_DIRECT = ("groups", "output_channels", "run_bytes")
 _FLAT = ("groups", "output_channels", "source_back", "output_back", "run_bytes", "tails")
 _WINDOW = (
     "groups",
@@ -71,8 +76,14 @@ class Gather:
         marks = f"{'s' * self.straight}{'a' * self.aligned}{'j' * self.joined}"
         return f"{self.source.value}{self.runs}x{self.unroll}{tail}{taps}{marks}{ring}"
 
+    def convert(self, f: Function, word: Value) -> tuple[Value, Value]:
+        """The two words of a quad in the buffer."""
+        return joined_quad(f, word) if self.joined else extend_quad(f, word)
+
     @property
     def parameters(self) -> tuple[str, ...]:
+        if self.source is Source.DIRECT:
+            return _DIRECT
         if self.source is Source.FLAT:
             return _FLAT
         return _WINDOW + (RING_PARAMETERS if self.source is Source.RING else ())
@@ -100,11 +111,10 @@ class Walk(ABC):
         """Converts run `index`. Returns the addresses behind it in the source and in the buffer's whole quads."""
         f, g = self.f, self.gather
         stride = 8 * self.pixels
-        convert = joined_quad if g.joined else extend_quad
 
         def step(at: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
             for i in range(g.unroll):
-                first, second = convert(f, f.load(I32, at, 4 * i, align=1))
+                first, second = g.convert(f, f.load(I32, at, 4 * i, align=1))
                 f.store(first, carried[0], stride * i)
                 f.store(second, carried[0], stride * i + 4)
             return f.offset(at, 4 * g.unroll), [f.offset(carried[0], stride * g.unroll)]
@@ -121,6 +131,26 @@ class Walk(ABC):
 
     def _tails(self, target: Value) -> Value | None:
         return self.f.offset(target, self.f.integer("tails")) if self.gather.tail else None
+
+
+class DirectWalk(Walk):
+    """One pixel a group, whose bytes are the buffer."""
+
+    def __init__(self, f: KernelFunction, gather: Gather, pixels: int) -> None:
+        super().__init__(f, gather, pixels)
+        self.source = f.alloca(PTR)
+
+    def groups(self, buffer: Callable[[], Value], multiply: Callable[[], None]) -> None:
+        f = self.f
+        f.store(f.pointer("input"), self.source)
+
+        def group(_: Value, carried: list[Value]) -> list[Value]:
+            behind = self._note_outputs(carried[0])
+            multiply()
+            f.store(f.offset(f.load(PTR, self.source), f.integer("run_bytes")), self.source)
+            return [behind]
+
+        f.loop(f.integer("groups"), group, [f.pointer("output")])
 
 
 class FlatWalk(Walk):
@@ -297,4 +327,5 @@ class WindowWalk(Walk):
 
 
 def walk(f: KernelFunction, gather: Gather, pixels: int) -> Walk:
-    return (FlatWalk if gather.source is Source.FLAT else WindowWalk)(f, gather, pixels)
+    walks = {Source.DIRECT: DirectWalk, Source.FLAT: FlatWalk}
+    return walks.get(gather.source, WindowWalk)(f, gather, pixels)

@@ -20,6 +20,10 @@ from compiler.kernels.row_ring_dsp import RingPlan
 _UNROLLS = (8, 10, 9, 7, 6, 5, 4, 3, 2, 1)
 
 
+_DIRECT_DEPTH = 1024
+"""Beyond this depth a single pixel's buffer (2 bytes an element) is not worth its memory."""
+
+
 @dataclass(frozen=True)
 class _Way:
     """How patches are gathered: the form, its sizes as the kernel takes them, and the ring's."""
@@ -53,7 +57,8 @@ def _flat(matrix: Matrix, pixels: int) -> Callable[[int], _Way]:
         whole, tail = divmod(matrix.run, 4)
         unroll, straight = _steps(whole)
         back = -(-pixels % at_once)  # negative: the last group starts so many pixels earlier
-        sizes = (-(-pixels // at_once), matrix.channels, back * matrix.run, back * matrix.channels, 4 * whole)
+        backs = back * matrix.run, back * matrix.channels
+        sizes = (-(-pixels // at_once), matrix.channels, *backs, 4 * whole, _tails(matrix, at_once))
         return _Way(Gather(Source.FLAT, matrix.runs, unroll, tail, straight), sizes, 0)
 
     return way
@@ -88,9 +93,20 @@ def _windowed(layer: Conv2D, matrix: Matrix, taps: int, at_once: int) -> _Way:
         ring.rows,
         w.dilation_width * w.input_channels,
         4 * whole,
+        _tails(matrix, at_once),
     )
     ring_arguments = tuple(ring.arguments(w, layer.input_zero_point)) if padded else ()
     return _Way(gather, sizes, ring.bytes if padded else 0, ring_arguments)
+
+
+def _is_direct(matrix: Matrix, blocks: int) -> bool:
+    """Whether a single pixel's bytes are better converted where they are multiplied."""
+    return matrix.runs == 1 and matrix.run % 4 == 0 and (blocks == 1 or matrix.run > _DIRECT_DEPTH)
+
+
+def _tails(matrix: Matrix, at_once: int) -> int:
+    """Where a pixel's tails start in the buffer, in bytes."""
+    return 8 * at_once * (matrix.run // 4) * matrix.runs
 
 
 def _steps(whole: int) -> tuple[int, bool]:
@@ -114,10 +130,16 @@ def _as_int8_sums(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 def _lower(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int) -> Lowered:
     weights = pack(matrix)
     records, quads = weights.records, weights.data.shape[1]
-    unroll = min(_UNROLLS, key=lambda u: -(-quads // u) * (weights.form.quad_instructions * u + 4))
-    padded = -(-quads // unroll) * unroll
     block, at_once = _block(matrix.channels, pixels)
     starts = _starts(matrix.channels, block)
+    way = way_of(at_once)
+    direct = way.gather.source is Source.FLAT and at_once == 1 and _is_direct(matrix, len(starts))
+    if direct:
+        way = _Way(Gather(Source.DIRECT, 1, 0), (pixels, matrix.channels, matrix.run), 0)
+    # Reading the input itself, the depth cannot be padded.
+    unrolls = [u for u in _UNROLLS if not direct or quads % u == 0]
+    unroll = min(unrolls, key=lambda u: -(-quads // u) * (weights.form.quad_instructions * u + 4))
+    padded = -(-quads // unroll) * unroll
     members = starts[:, None] + np.arange(block)
     packed = weights.padded(padded)[members].transpose(0, 2, 1, 3)
     overlap = matrix.channels % block != 0
@@ -128,15 +150,13 @@ def _lower(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int
     if overlap:
         rows = np.concatenate([rows, np.append(np.diff(starts), 0)[:, None]], 1)
 
-    way = way_of(at_once)
     once = unroll == padded
     gather = replace(way.gather, joined=weights.form is WeightForm.JOINED)
     form, alike = weights.form, records.alike
     kernel = PatchMatrix(gather, block, at_once, unroll, form, records.form, overlap, once, alike)
     buffer = -(-way.scratch // 8) * 8
-    buffer_bytes = 8 * at_once * padded
+    buffer_bytes = kernel.quad_step * padded
     table = _words(rows)
-    tails = 8 * at_once * (matrix.run // 4) * matrix.runs
     arguments: tuple[Argument, ...] = (
         INPUT,
         OUTPUT,
@@ -147,10 +167,10 @@ def _lower(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int
         buffer_bytes,
         *((_words(records.words[0]),) if records.alike else ()),
         *way.sizes,
-        tails,
         *way.ring,
     )
-    return Lowered((KernelCall(kernel, arguments),), way.scratch if once else buffer + buffer_bytes, macs)
+    scratch = way.scratch if once or direct else buffer + buffer_bytes
+    return Lowered((KernelCall(kernel, arguments),), scratch, macs)
 
 
 def _words(values: NDArray[np.int64]) -> Constant:

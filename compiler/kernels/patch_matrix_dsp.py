@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.codegen.builder import I64, PTR, Value
+from compiler.codegen.builder import I32, I64, PTR, Value
 from compiler.kernels.frame_dsp import FrameConstants
 from compiler.kernels.instructions_dsp import extend_even, extend_quad, smlad
 from compiler.kernels.kernel import CompileOptions, Kernel, KernelFunction
-from compiler.kernels.patch_gather_dsp import Gather, walk
+from compiler.kernels.patch_gather_dsp import DirectWalk, Gather, Source, walk
 from compiler.kernels.patch_weights_dsp import WeightForm
 from compiler.kernels.requantize_dsp import Requantizer
 
@@ -52,6 +52,15 @@ class PatchMatrix(Kernel):
         return _COMMON + (("fields",) if self.alike else ()) + self.gather.parameters
 
     @property
+    def direct(self) -> bool:
+        return self.gather.source is Source.DIRECT
+
+    @property
+    def quad_step(self) -> int:
+        """Bytes from a quad to the next in what is multiplied."""
+        return 4 if self.direct else 8 * self.pixels_at_once
+
+    @property
     def record_bytes(self) -> int:
         return 4 if self.alike else self.requantizer.record_bytes
 
@@ -75,7 +84,7 @@ class _Builder:
         self.kernel, self.f = kernel, f
         self.walk = walk(f, kernel.gather, kernel.pixels_at_once)
         # A short depth's buffer is in the frame: its loads then need no register for an address.
-        self.frame = f.alloca(I64, kernel.unroll * kernel.pixels_at_once) if kernel.once else None
+        self.frame = f.alloca(I64, kernel.unroll * kernel.pixels_at_once) if kernel.once and not kernel.direct else None
 
         self.park = f.alloca(PTR, 2)
         self.fields = tuple(field for field in kernel.requantizer.fields if field != "bias")
@@ -88,6 +97,8 @@ class _Builder:
         self.walk.groups(self._buffer, self._channels)
 
     def _buffer(self) -> Value:
+        if isinstance(self.walk, DirectWalk):
+            return self.f.load(PTR, self.walk.source)
         return self.frame if self.frame is not None else self.f.pointer("buffer")
 
     def _channels(self) -> None:
@@ -139,18 +150,23 @@ class _Builder:
         words = k.weights is WeightForm.WORDS
         order = range(k.pixels_at_once) if words else range(k.pixels_at_once)[::-1]
         for quad in range(k.unroll):
-            offset = 8 * k.pixels_at_once * quad
-            early = f.load_pair(cursor, offset) if words or k.pixels_at_once == 1 else None
+            offset = k.quad_step * quad
+            early = self._activations(cursor, offset) if words or k.pixels_at_once == 1 else None
             for first in range(0, k.channels, together):
                 pairs = self._weights(weights, at, together)
                 at += k.weights.quad_bytes * together
                 for p in order:
-                    x = early if early and p == 0 else f.load_pair(cursor, offset + 8 * p)
+                    x = early if early and p == 0 else self._activations(cursor, offset + 8 * p)
                     for half in range(2):
                         for c, pair in enumerate(pairs, first):
                             i = c * k.pixels_at_once + p
                             totals[i] = smlad(f, pair[half], x[half], totals[i])
-        return f.offset(cursor, 8 * k.pixels_at_once * k.unroll), [f.offset(weights, at), *totals]
+        return f.offset(cursor, k.quad_step * k.unroll), [f.offset(weights, at), *totals]
+
+    def _activations(self, cursor: Value, offset: int) -> tuple[Value, Value]:
+        if self.kernel.direct:
+            return self.kernel.gather.convert(self.f, self.f.load(I32, cursor, offset, align=1, volatile=True))
+        return self.f.load_pair(cursor, offset)
 
     def _weights(self, weights: Value, at: int, channels: int) -> list[tuple[Value, Value]]:
         """A quad of weights of each of one or two channels: what the two words of a quad in the buffer meet."""

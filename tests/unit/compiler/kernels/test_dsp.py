@@ -169,6 +169,8 @@ FULLY_CONNECTED = {
     "one output": (Case(1, 1, 5, 1), 0),
     "batch": (Case(5, 1, 24, 6), 0),
     "filter zero point": (Case(1, 1, 24, 6, zero_point=7), -128),
+    "one block, read in place": (Case(2, 1, 48, 4), 0),
+    "deep, read in place": (Case(1, 1, 1100, 6, zero_point=-3), 0),
     "filter zero point, batch": (Case(4, 1, 10, 5, clamp=(-100, 20), zero_point=-50), 77),
     "left shifts": (Case(1, 1, 8, 8, gain=1e6, zero_point=0), 0),
 }
