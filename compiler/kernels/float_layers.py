@@ -22,7 +22,7 @@ from compiler.kernels.window_lowering import (
     window_calls,
 )
 
-BLOCKING = Blocking(channels=4, pixels=4, channels_alone=8)
+BLOCKING = Blocking(channels=4, pixels=4, channels_alone=8, unroll=2)
 """Sixteen sums with four weights and four inputs fit 32 float registers."""
 
 

@@ -24,7 +24,7 @@ class FloatWindow(WindowKernel):
     @property
     def name(self) -> str:
         bounds = "_".join(f"{float_bits(v):x}" for v in (self.minimum, self.maximum))
-        return f"float_{'lanes' if self.lanes else 'window'}_{self.channels}x{self.pixels}_{bounds}"
+        return f"float_{'lanes' if self.lanes else 'window'}_{self.channels}x{self.pixels}x{self.unroll}_{bounds}"
 
     @property
     def input_bytes(self) -> int:

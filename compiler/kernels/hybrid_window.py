@@ -48,7 +48,7 @@ class HybridWindow(WindowKernel):
     def name(self) -> str:
         bounds = "_".join(f"{float_bits(v):x}" for v in (self.minimum, self.maximum))
         kind = f"{'lanes' if self.lanes else 'window'}_{'a' if self.asymmetric else 's'}{self.scaling.value}"
-        return f"hybrid_{kind}_{self.channels}x{self.pixels}_{bounds}"
+        return f"hybrid_{kind}_{self.channels}x{self.pixels}x{self.unroll}_{bounds}"
 
     @property
     def input_bytes(self) -> int:

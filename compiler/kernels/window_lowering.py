@@ -59,11 +59,13 @@ def runs(outputs: int, cells: int, kernel: int, stride: int, padding: int, dilat
 
 @dataclass(frozen=True)
 class Blocking:
-    """The most sums a kernel holds: `channels` of `pixels` neighbours, or `channels_alone` of a pixel without any."""
+    """The most sums a kernel holds: `channels` of `pixels` neighbours, or `channels_alone` of a pixel without any. The
+    inner loop takes `unroll` elements a step where their number allows it."""
 
     channels: int
     pixels: int
     channels_alone: int
+    unroll: int
 
 
 @dataclass(frozen=True)
@@ -71,15 +73,16 @@ class WindowLayer:
     """A layer for the window walk.
 
     `weights` [groups, channels of a group, kernel_height, kernel_width, input channels of a group]; with `lanes` the
-    channels of the one group read an input channel each. `kernel(channels, pixels)` makes the kernel of a blocking,
-    `record(channels)` what it needs for a block of output channels (their numbers), `extra` its further arguments.
+    channels of the one group read an input channel each. `kernel(channels, pixels, unroll)` makes the kernel of a
+    blocking, `record(channels)` what it needs for a block of output channels (their numbers), `extra` its further
+    arguments.
     """
 
     window: Window
     weights: Array
     lanes: bool
     source: Place
-    kernel: Callable[[int, int], WindowKernel]
+    kernel: Callable[[int, int, int], WindowKernel]
     record: Callable[[NDArray[np.int64]], bytes]
     blocking: Blocking
     extra: tuple[Argument, ...] = ()
@@ -120,12 +123,13 @@ def window_calls(layer: WindowLayer) -> tuple[KernelCall, ...]:
     pixels = max(p for p in (1, 2, 4) if p == 1 or (p <= most and any(run.repeat >= p for run in columns)))
     wide = [run.part(0, run.repeat - run.repeat % pixels) for run in columns]
     narrow = [run.part(run.repeat - run.repeat % pixels, run.repeat % pixels) for run in columns]
+    unroll = 1 if layer.lanes or layer.weights.shape[-1] % layer.blocking.unroll else layer.blocking.unroll
     calls: list[KernelCall] = []
     for first, end, block in _channel_blocks(layer, pixels):
         for size, windows in ((pixels, wide), (1, narrow)):
             chosen = [run for run in windows if run.repeat]
             if chosen:
-                calls.append(_call(layer, layer.kernel(block, size), first, end, chosen))
+                calls.append(_call(layer, layer.kernel(block, size, unroll), first, end, chosen))
     return tuple(calls)
 
 
@@ -160,10 +164,11 @@ def _call(layer: WindowLayer, kernel: WindowKernel, first: int, end: int, column
     row_table = [
         (r.repeat, r.taps, 1, r.cell * line, r.tap * width * tap, r.first * w.output_width * pixel) for r in rows
     ]
+    steps = elements // kernel.unroll
     # Neighbouring taps whose elements are contiguous in the input are one tap.
     joined = not lanes and elements == w.input_channels and w.dilation_width == 1
     column_table = [
-        (r.repeat // kernel.pixels, *((1, r.taps * elements) if joined else (r.taps, elements)),
+        (r.repeat // kernel.pixels, *((1, r.taps * steps) if joined else (r.taps, steps)),
          r.cell * cell, r.tap * tap, r.first * pixel)
         for r in columns
     ]  # fmt: skip

@@ -31,9 +31,9 @@ class WindowKernel(Kernel):
     """Walks row runs, rows, column runs, blocks of `pixels` adjacent outputs, groups, blocks of `channels` channels.
 
     `rows` and `columns` are tables of runs: repeat, taps, length, input, weight and output offset (bytes). A tap has
-    `length` contiguous input elements. With `lanes` the channels of a block read one input element each (depthwise),
-    else all read the same elements. Weights are packed [group][block][row][tap][element][channel], and `records` has
-    what `finish` needs for each block. Outputs are float32.
+    `length` times `unroll` contiguous input elements. With `lanes` the channels of a block read one input element each
+    (depthwise), else all read the same elements. Weights are packed [group][block][row][tap][element][channel], and
+    `records` has what `finish` needs for each block. Outputs are float32.
     """
 
     # Else the scheduler issues all products ahead of the sums, which costs registers: 1.4 times the instructions.
@@ -41,6 +41,7 @@ class WindowKernel(Kernel):
 
     channels: int
     pixels: int
+    unroll: int
     lanes: bool
     minimum: float
     maximum: float
@@ -148,7 +149,7 @@ class WindowKernel(Kernel):
             weights, *rest = carried
             pointers, sums = rest[: self.pixels], rest[self.pixels :]
             values = [self.load_input(f, p, self.input_bytes * c) for p in pointers for c in range(self.channels)]
-            sums = self._accumulate(f, values, weights, sums)
+            sums = self._accumulate(f, values, weights, 0, sums)
             step = f.integer("tap_input_step")
             return [f.offset(weights, self.weight_bytes * self.channels), *(f.offset(p, step) for p in pointers), *sums]
 
@@ -160,10 +161,13 @@ class WindowKernel(Kernel):
         def element(_: Value, carried: list[Value]) -> list[Value]:
             weights, *rest = carried
             pointers, sums = rest[: self.pixels], rest[self.pixels :]
-            values = [x for p in pointers for x in [self.load_input(f, p, 0)] * self.channels]
-            sums = self._accumulate(f, values, weights, sums)
-            ahead = [f.offset(p, self.input_bytes) for p in pointers]
-            return [f.offset(weights, self.weight_bytes * self.channels), *ahead, *sums]
+            row = self.weight_bytes * self.channels
+            for step in range(self.unroll):
+                inputs = [self.load_input(f, p, step * self.input_bytes) for p in pointers]
+                values = [x for x in inputs for _ in range(self.channels)]
+                sums = self._accumulate(f, values, weights, step * row, sums)
+            ahead = [f.offset(p, self.unroll * self.input_bytes) for p in pointers]
+            return [f.offset(weights, self.unroll * row), *ahead, *sums]
 
         def tap(_: Value, carried: list[Value]) -> list[Value]:
             weights, *rest = carried
@@ -174,9 +178,13 @@ class WindowKernel(Kernel):
 
         return f.loop(taps, tap, [weights, *pointers, *sums])[1 + self.pixels :]
 
-    def _accumulate(self, f: KernelFunction, values: list[Value], weights: Value, sums: list[Value]) -> list[Value]:
-        factors = [self.load_weight(f, weights, self.weight_bytes * c) for c in range(self.channels)] * self.pixels
-        return [self.multiply_add(f, s, x, w) for s, x, w in zip(sums, values, factors, strict=True)]
+    def _accumulate(
+        self, f: KernelFunction, values: list[Value], weights: Value, offset: int, sums: list[Value]
+    ) -> list[Value]:
+        """Adds a product to each sum; the weights are `offset` bytes behind the pointer."""
+        factors = [self.load_weight(f, weights, offset + self.weight_bytes * c) for c in range(self.channels)]
+        triples = zip(sums, values, factors * self.pixels, strict=True)
+        return [self.multiply_add(f, total, x, weight) for total, x, weight in triples]
 
     def _store(self, f: KernelFunction, results: list[Value], output: Value) -> None:
         for pixel in range(self.pixels):
