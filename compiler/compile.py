@@ -11,11 +11,12 @@ from compiler.artifact import ArenaTensor, CompiledModel, DispatchInfo, Port, Te
 from compiler.codegen.objects import Accessor, ArenaAddress, BoundCall, Program, constants_of, generate_objects
 from compiler.frontends.tflite import read_tflite
 from compiler.graph import Graph, Tensor
-from compiler.isa import load_isa
-from compiler.kernels.kernel import Argument, Constant, KernelCall, Place, Role
+from compiler.isa import Isa, load_isa
+from compiler.kernels.copies import set_bytes
+from compiler.kernels.kernel import OUTPUT, KernelCall, Place, Role
 from compiler.model import Model
 from compiler.passes import run_passes
-from compiler.reference import outputs_of
+from compiler.reference import outputs_of_rows
 from compiler.schedule import Dispatch, Schedule, build_schedule
 from compiler.selftest import generate_inputs
 from compiler.support import check_supported
@@ -48,9 +49,10 @@ def prepare(model: Model, progress: Progress = lambda _: None) -> Graph:
 def _self_tests(graph: Graph) -> tuple[TestVector, ...]:
     """Outputs that the NumPy reference computes for inputs which the firmware can draw for itself."""
     tensors = [graph.tensor(i) for i in graph.inputs]
+    rows = (generate_inputs(tensors, seed) for seed in SELF_TEST_SEEDS)
     return tuple(
-        TestVector(seed, tuple(output.tobytes() for output in outputs_of(graph, generate_inputs(tensors, seed))))
-        for seed in SELF_TEST_SEEDS
+        TestVector(seed, tuple(output.tobytes() for output in outputs))
+        for seed, outputs in zip(SELF_TEST_SEEDS, outputs_of_rows(graph, rows), strict=True)
     )
 
 
@@ -68,6 +70,7 @@ def compile_graph(
     plan, inputs_kept = _plan(schedule)
     offsets = dict(enumerate(plan.offsets))
     steps = tuple(_bind(d, offsets, len(schedule.buffer_bytes)) for d in schedule.dispatches)
+    reset = _reset(schedule, offsets, load_isa(target))
     ports_in = _ports(schedule, plan, model.prefix, "input", graph.inputs, graph.input_names)
     ports_out = _ports(schedule, plan, model.prefix, "output", graph.outputs, graph.output_names)
     progress("code")
@@ -77,6 +80,7 @@ def compile_graph(
             max(plan.bytes, 16),
             steps,
             tuple(Accessor(p.symbol, ArenaAddress(p.offset)) for p in (*ports_in, *ports_out)),
+            reset or None,
         ),
         target,
     )
@@ -88,7 +92,7 @@ def compile_graph(
         inputs=ports_in,
         outputs=ports_out,
         inputs_kept=inputs_kept,
-        stateful=False,
+        stateful=bool(reset),
         arena_bytes=max(plan.bytes, 16),
         arena_lower_bound=plan.lower_bound,
         arena_tensors=tuple(
@@ -96,7 +100,7 @@ def compile_graph(
             for b, o in zip(plan.buffers, plan.offsets, strict=True)
             if b.bytes
         ),
-        constants_bytes=sum(len(c.data) for c in constants_of([call for step in steps for call in step])),
+        constants_bytes=sum(len(c.data) for c in constants_of([*(call for step in steps for call in step), *reset])),
         dispatches=tuple(_dispatch_info(schedule, d, step) for d, step in zip(schedule.dispatches, steps, strict=True)),
         objects=objects,
         vectors=vectors,
@@ -122,13 +126,21 @@ def _bind(dispatch: Dispatch, offsets: dict[int, int], buffers: int) -> tuple[Bo
             raise ValueError(f"{dispatch.operator}: place {place} is not in the arena")
         return ArenaAddress(offsets[region.buffer] + region.offset + place.offset)
 
-    def bound(argument: Argument) -> int | ArenaAddress | Constant:
-        return address(argument) if isinstance(argument, Place) else argument
+    return tuple(_bound(call, address) for call in dispatch.lowered.calls)
 
-    def call(call: KernelCall) -> BoundCall:
-        return BoundCall(call.kernel, tuple(bound(a) for a in call.arguments))
 
-    return tuple(call(c) for c in dispatch.lowered.calls)
+def _bound(call: KernelCall, address: Callable[[Place], ArenaAddress]) -> BoundCall:
+    return BoundCall(call.kernel, tuple(address(a) if isinstance(a, Place) else a for a in call.arguments))
+
+
+def _reset(schedule: Schedule, offsets: dict[int, int], isa: Isa) -> tuple[BoundCall, ...]:
+    """The calls that give variables their first values."""
+
+    def call(tensor: int, offset: int) -> BoundCall:
+        value = schedule.graph.tensor(tensor).reset_value.tobytes()
+        return _bound(set_bytes(isa, OUTPUT, value), lambda place: ArenaAddress(offset + place.offset))
+
+    return tuple(call(tensor, offsets[buffer]) for tensor, buffer in schedule.state.items())
 
 
 def _ports(
@@ -153,9 +165,9 @@ def _ports(
 def _dispatch_info(schedule: Schedule, dispatch: Dispatch, step: tuple[BoundCall, ...]) -> DispatchInfo:
     return DispatchInfo(
         index=dispatch.index,
-        operators=(dispatch.operator.index,),
+        operators=(dispatch.operator.index,) if dispatch.operator.index >= 0 else (),
         op=dispatch.operator.op,
-        name=schedule.graph.tensor(dispatch.operator.outputs[0]).name,
+        name=schedule.graph.tensor((*dispatch.operator.outputs, *dispatch.operator.inputs)[0]).name,
         kernel=" + ".join(call.kernel.name for call in step),
         macs=dispatch.lowered.macs,
         constants_bytes=sum(len(c.data) for c in constants_of(step)),

@@ -74,7 +74,11 @@ class Quantization:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value of the graph. `index` is its number in the model file (new tensors continue the count)."""
+    """A value of the graph. `index` is its number in the model file (new tensors continue the count).
+
+    A variable keeps its elements from one run to the next; `initial` holds them after a reset, where the model file
+    gives them.
+    """
 
     index: int
     name: str
@@ -83,6 +87,7 @@ class Tensor:
     quantization: Quantization | None = None
     data: NDArray[Any] | None = field(default=None, compare=False, repr=False)
     is_variable: bool = False
+    initial: NDArray[Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_constant(self) -> bool:
@@ -119,9 +124,21 @@ class Tensor:
             raise ValueError(f"tensor {self.index} '{self.name}' is not constant")
         return self.data
 
+    @property
+    def reset_value(self) -> NDArray[Any]:
+        """A variable's elements after a reset: `initial`, else the zero point of INT8 and zero of other types.
+
+        Source: TensorFlow Lite Micro, micro_interpreter_graph.cc, ResetVariableTensors.
+        """
+        if self.initial is not None:
+            return self.initial
+        zero = self.zero_point if self.dtype is DType.INT8 and self.quantization else 0
+        return np.full(self.shape, zero, self.dtype.numpy)
+
     def __str__(self) -> str:
         shape = "x".join(map(str, self.shape)) or "scalar"
-        return f"%{self.index} {self.dtype.value}[{shape}]{' const' if self.is_constant else ''} '{self.name}'"
+        kind = " const" if self.is_constant else " state" if self.is_variable else ""
+        return f"%{self.index} {self.dtype.value}[{shape}]{kind} '{self.name}'"
 
 
 ABSENT = -1
@@ -150,7 +167,8 @@ class Operator:
 class Graph:
     """A model's main subgraph in execution order. `tensors` maps index to Tensor.
 
-    `input_names` and `output_names` are the names users bind by: the signature's, else the tensors'.
+    `input_names` and `output_names` are the names users bind by: the signature's, else the tensors'. `subgraphs` are
+    the file's other subgraphs by number; operators of control flow name them.
     """
 
     name: str
@@ -160,6 +178,7 @@ class Graph:
     outputs: tuple[int, ...]
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
+    subgraphs: Mapping[int, Graph] = field(default_factory=dict, repr=False)
 
     def tensor(self, index: int) -> Tensor:
         return self.tensors[index]
@@ -176,6 +195,11 @@ class Graph:
 
     def producer(self, index: int) -> Operator | None:
         return next((op for op in self.operators if index in op.outputs), None)
+
+    def state(self) -> tuple[Tensor, ...]:
+        """The variables that operators use, in order of index."""
+        used = {i for op in self.operators for i in op.inputs if i != ABSENT and self.tensors[i].is_variable}
+        return tuple(self.tensors[i] for i in sorted(used))
 
     def with_tensors(self, *changed: Tensor) -> Graph:
         """This graph with tensors replaced or added (keyed by their index)."""

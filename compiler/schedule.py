@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.arena import Buffer
-from compiler.errors import UserError
 from compiler.graph import ABSENT, Graph, Operator
 from compiler.isa import Isa
-from compiler.kernels.kernel import Lowered
+from compiler.kernels.copies import copy_bytes
+from compiler.kernels.kernel import Lowered, Place, Role
 from compiler.ops import operators
 from compiler.ops.definition import OperatorView
+
+STORE = "ASSIGN_VARIABLE"
+"""The operator that leaves a variable's next value; the passes put it behind all readers."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +39,19 @@ class Dispatch:
 @dataclass(frozen=True)
 class Schedule:
     """Dispatches in order. `region_of` maps a tensor index to its memory (aliases share a buffer); `buffer_bytes` and
-    `buffer_names` are by buffer."""
+    `buffer_names` are by buffer. `state` are the buffers of variables, by tensor index."""
 
     graph: Graph
     dispatches: tuple[Dispatch, ...]
     region_of: dict[int, Region]
     buffer_bytes: tuple[int, ...]
     buffer_names: tuple[str, ...]
+    state: dict[int, int]
 
     def lifetimes(self, keep_inputs: bool) -> tuple[Buffer, ...]:
         """The buffers with lifetimes, then one scratch buffer a dispatch that needs it.
 
-        Inputs live from the start (until the end if `keep_inputs`), outputs until the end.
+        Inputs live from the start (until the end if `keep_inputs`), outputs until the end, variables all the time.
         """
         end = max(len(self.dispatches) - 1, 0)
         first, last = [end] * len(self.buffer_bytes), [0] * len(self.buffer_bytes)
@@ -61,6 +65,8 @@ class Schedule:
                 last[self.region_of[tensor].buffer] = end
         for tensor in self.graph.outputs:
             last[self.region_of[tensor].buffer] = end
+        for buffer in self.state.values():
+            first[buffer], last[buffer] = 0, end
         tensors = [Buffer(*b) for b in zip(self.buffer_names, self.buffer_bytes, first, last, strict=True)]
         scratch = [
             Buffer(f"scratch of dispatch {d.index}", d.lowered.scratch_bytes, d.index, d.index) for d in self.dispatches
@@ -80,37 +86,95 @@ class Schedule:
 def build_schedule(graph: Graph, isa: Isa) -> Schedule:
     """Lowers every operator in model order. Operators that are aliases take no dispatch.
 
-    Raises UserError where an output of the model is an input or a constant.
+    An assignment to a variable takes none either where the value can be computed in the variable's memory.
     """
-    region_of: dict[int, Region] = {}
-    sizes: list[int] = []
-    names: list[str] = []
+    return _Builder(graph, isa).schedule()
 
-    def new_buffer(tensor: int) -> Region:
-        region_of[tensor] = Region(len(sizes))
-        sizes.append(graph.tensor(tensor).bytes)
-        names.append(graph.tensor(tensor).name)
-        return region_of[tensor]
 
-    for tensor in graph.inputs:
-        new_buffer(tensor)
-    dispatches: list[Dispatch] = []
-    for operator in graph.operators:
-        lowered = operators()[operator.op].lower(OperatorView(graph, operator), isa)
+class _Builder:
+    """A schedule in the making; a dispatch's index is set at the end."""
+
+    def __init__(self, graph: Graph, isa: Isa) -> None:
+        self.graph, self.isa = graph, isa
+        self.region_of: dict[int, Region] = {}
+        self.sizes: list[int] = []
+        self.names: list[str] = []
+        self.dispatches: list[Dispatch] = []
+        for tensor in graph.inputs:
+            self._new_buffer(tensor)
+        self.state = {tensor.index: self._new_buffer(tensor.index).buffer for tensor in graph.state()}
+
+    def schedule(self) -> Schedule:
+        stores: list[Operator] = []
+        for operator in self.graph.operators:
+            if operator.op == STORE:
+                stores.append(operator)
+            else:
+                self._add(operator)
+        for operator in stores:
+            self._store(operator)
+        dispatches = tuple(replace(d, index=index) for index, d in enumerate(self.dispatches))
+        return Schedule(self.graph, dispatches, self.region_of, tuple(self.sizes), tuple(self.names), dict(self.state))
+
+    def _new_buffer(self, tensor: int) -> Region:
+        self.region_of[tensor] = Region(len(self.sizes))
+        self.sizes.append(self.graph.tensor(tensor).bytes)
+        self.names.append(self.graph.tensor(tensor).name)
+        return self.region_of[tensor]
+
+    def _add(self, operator: Operator) -> None:
+        lowered = self._lowered(operator)
         if lowered.is_alias:
-            for output, place in zip(operator.outputs, lowered.aliases, strict=True):
-                whole = region_of[operator.inputs[place.index]]
-                region_of[output] = Region(whole.buffer, whole.offset + place.offset)
-            continue
-        reads = tuple(None if i == ABSENT else region_of.get(i) for i in operator.inputs)
-        writes = tuple(new_buffer(o) for o in operator.outputs)
-        dispatches.append(Dispatch(len(dispatches), operator, lowered, reads, writes))
-    for tensor in graph.outputs:
-        if tensor not in region_of:
-            raise UserError(
-                f"output '{graph.tensor(tensor).name}' is a constant",
-                where=graph.name,
-                allowed="outputs that are computed from the inputs",
-                hint="remove this output from the model",
+            wholes = [self.region_of[operator.inputs[place.index]] for place in lowered.aliases]
+            if not any(whole.buffer in self.state.values() for whole in wholes):
+                for output, whole, place in zip(operator.outputs, wholes, lowered.aliases, strict=True):
+                    self.region_of[output] = Region(whole.buffer, whole.offset + place.offset)
+                return
+            # The variable may be assigned while its old value is still needed.
+            lowered = self._copies(operator, lowered.aliases)
+        writes = tuple(self._new_buffer(o) for o in operator.outputs)
+        self.dispatches.append(Dispatch(0, operator, lowered, self._reads(operator), writes))
+
+    def _copies(self, operator: Operator, aliases: tuple[Place, ...]) -> Lowered:
+        """What an alias stands for, copied."""
+        sizes = [self.graph.tensor(output).bytes for output in operator.outputs]
+        targets = [Place(Role.OUTPUT, position) for position in range(len(sizes))]
+        return Lowered(tuple(copy_bytes(self.isa, *c) for c in zip(aliases, targets, sizes, strict=True)))
+
+    def _store(self, operator: Operator) -> None:
+        variable, value = (self.region_of.get(i) for i in operator.inputs)
+        assert variable is not None
+        last_read = max((i for i, d in enumerate(self.dispatches) if variable in d.reads), default=-1)
+        writer = -1
+        if value is not None:
+            written = [i for i, d in enumerate(self.dispatches) if value.buffer in (w.buffer for w in d.writes)]
+            writer = max(written, default=-1)
+            whole = value.offset == 0 and self.sizes[value.buffer] == self.sizes[variable.buffer]
+            if whole and writer > last_read and value.buffer not in self.state.values():
+                self._move(value.buffer, variable.buffer)
+                return
+        dispatch = Dispatch(0, operator, self._lowered(operator), self._reads(operator), ())
+        self.dispatches.insert(max(last_read, writer) + 1, dispatch)
+
+    def _move(self, buffer: int, target: int) -> None:
+        """Lets what is in `buffer` be in `target`."""
+
+        def moved(region: Region) -> Region:
+            return replace(region, buffer=target) if region.buffer == buffer else region
+
+        self.region_of = {tensor: moved(region) for tensor, region in self.region_of.items()}
+        self.dispatches = [
+            replace(
+                d,
+                reads=tuple(None if r is None else moved(r) for r in d.reads),
+                writes=tuple(moved(w) for w in d.writes),
             )
-    return Schedule(graph, tuple(dispatches), region_of, tuple(sizes), tuple(names))
+            for d in self.dispatches
+        ]
+        self.sizes[buffer] = 0
+
+    def _lowered(self, operator: Operator) -> Lowered:
+        return operators()[operator.op].lower(OperatorView(self.graph, operator), self.isa)
+
+    def _reads(self, operator: Operator) -> tuple[Region | None, ...]:
+        return tuple(None if i == ABSENT else self.region_of.get(i) for i in operator.inputs)

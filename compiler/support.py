@@ -24,7 +24,7 @@ def unsupported(graph: Graph, operator: Operator) -> str | None:
     definition = operators().get(operator.op)
     if definition is None:
         return f"{where}: not a supported operator"
-    if not operator.outputs:
+    if definition.computes and not operator.outputs:
         return f"{where}: it has no output. Every operator computes a tensor"
     view = OperatorView(graph, operator)
     for constraint in definition.constraints:

@@ -73,7 +73,10 @@ class Powered:
     memory: InputMemory
 
     def infer(self, samples: Samples) -> list[NDArray[Any]]:
-        """Runs every row, its inputs put into memory (a UART takes minutes for images); returns the outputs."""
+        """Runs every row, its inputs put into memory (a UART takes minutes for images); returns the outputs. The rows
+        of a stateful model are consecutive steps after a reset."""
+        if self.built.report["model"]["stateful"]:
+            self.console.reset()
         rows = self.console.run(samples.rows(), lambda row: self.memory.load(self.emulation, row))
         return split_outputs(list(rows), self.built.outputs)
 

@@ -29,7 +29,12 @@ def report_of(
         "schema": SCHEMA,
         "board": board.name,
         "console": options.console,
-        "model": {"name": model.name, "prefix": model.prefix, "sha256": model.sha256},
+        "model": {
+            "name": model.name,
+            "prefix": model.prefix,
+            "sha256": model.sha256,
+            "stateful": model.stateful,
+        },
         "inputs": [_port(port) for port in model.inputs],
         "outputs": [_port(port) for port in model.outputs],
         "numerics": options.numerics,

@@ -46,18 +46,25 @@ class Accessor:
 
 @dataclass(frozen=True)
 class Program:
-    """Everything the main object needs: `steps` holds the calls of each dispatch."""
+    """Everything the main object needs: `steps` holds the calls of each dispatch, `reset` those that give variables
+    their first values; None where there are none."""
 
     prefix: str
     arena_bytes: int
     steps: tuple[tuple[BoundCall, ...], ...]
     accessors: tuple[Accessor, ...]
+    reset: tuple[BoundCall, ...] | None = None
+
+    @property
+    def calls(self) -> tuple[BoundCall, ...]:
+        """All calls, those of `reset` last."""
+        return (*(call for step in self.steps for call in step), *(self.reset or ()))
 
 
 def generate_objects(program: Program, target: Target) -> tuple[ObjectFile, ...]:
     """Compiles a program. Kernels come first, in name order, then the main object `<prefix>`."""
     kernels: dict[str, Kernel] = {}
-    for call in (call for step in program.steps for call in step):
+    for call in program.calls:
         known = kernels.setdefault(call.kernel.name, call.kernel)
         if known != call.kernel:
             raise ValueError(f"two kernels are named {call.kernel.name}: {known} and {call.kernel}")
@@ -102,15 +109,19 @@ def _main_unit(program: Program, target: Target) -> Unit:
     running.section = f".bss.{program.prefix}_dispatch"
 
     tables = _Tables(module, program.prefix, arena)
-    for constant in constants_of([call for step in program.steps for call in step]):
+    for constant in constants_of(program.calls):
         tables.constant(constant)
+    ready = _reset(module, program, tables)
     invoke = Function(module, f"{program.prefix}_invoke")
     invoke.function.section = f".text.{program.prefix}_invoke"
+    if ready is not None:
+        reset = module.globals[f"{program.prefix}_reset"]
+        # Start-up code need not know about variables, and may leave the arena as it is.
+        invoke.branch(invoke.compare("==", invoke.load_i32(ready), 0), lambda: invoke.builder.call(reset, []))
     for index, step in enumerate(program.steps):
         invoke.store_volatile(invoke.const(index + 1), running)
         for call in step:
-            kernel = invoke.declare(call.kernel.name, [PTR])
-            invoke.builder.call(kernel, [tables.table(call)])
+            tables.emit(invoke, call)
     invoke.store_volatile(invoke.const(0), running)
     invoke.return_void()
     for accessor in program.accessors:
@@ -118,6 +129,22 @@ def _main_unit(program: Program, target: Target) -> Unit:
         f.function.section = f".text.{accessor.symbol}"
         f.builder.ret(tables.address(accessor.address))
     return Unit(program.prefix, str(module), CompileOptions())
+
+
+def _reset(module: ir.Module, program: Program, tables: _Tables) -> ir.GlobalVariable | None:
+    """`<prefix>_reset`, and the word that tells whether it ever ran; None for a model without variables."""
+    if program.reset is None:
+        return None
+    ready = ir.GlobalVariable(module, I32, f"{program.prefix}_ready")
+    ready.initializer, ready.align, ready.linkage = ir.Constant(I32, 0), 4, "internal"
+    ready.section = f".bss.{program.prefix}_ready"
+    reset = Function(module, f"{program.prefix}_reset")
+    reset.function.section = f".text.{program.prefix}_reset"
+    for call in program.reset:
+        tables.emit(reset, call)
+    reset.store(reset.const(1), ready)
+    reset.return_void()
+    return ready
 
 
 class _Tables:
@@ -145,6 +172,10 @@ class _Tables:
                 f"{self.prefix}_table_{len(self.tables)}", ir.Constant.literal_struct(words), 4
             )
         return self.tables[call.arguments]
+
+    def emit(self, f: Function, call: BoundCall) -> None:
+        """The call of a kernel with its table."""
+        f.builder.call(f.declare(call.kernel.name, [PTR]), [self.table(call)])
 
     def _word(self, argument: int | ArenaAddress | Constant) -> ir.Value:
         if isinstance(argument, ArenaAddress):

@@ -7,6 +7,7 @@ Source: tensorflow/compiler/mlir/lite/schema/schema.fbs, read with the generated
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,11 @@ _MALFORMED = (struct.error, IndexError, ValueError, TypeError, KeyError, Overflo
 
 
 def read_tflite(data: bytes, name: str) -> Graph:
-    """Reads the first subgraph of a model. `name` is what messages call the file.
+    """Reads a model: its first subgraph, with the others in `Graph.subgraphs`. `name` is what messages call the file.
 
     Shapes are taken as stored: an unknown batch (-1 in the shape signature) is stored as 1. Raises UserError where
-    the bytes are no TFLite model, are damaged, or use a storage form that is not supported (sparse tensors).
+    the bytes are no TFLite model, are damaged, use a storage form that is not supported (sparse tensors), or have
+    signatures of several subgraphs.
     """
     if len(data) < 8 or data[4:8] != IDENTIFIER:
         raise UserError(
@@ -65,18 +67,23 @@ class _Reader:
         self.model = tflite.Model.GetRootAs(data, 0)
         if self.model.SubgraphsLength() < 1:
             raise _damaged(name, "no subgraph")
-        self.subgraph = self.model.Subgraphs(0)
 
     def graph(self) -> Graph:
-        count = self.subgraph.TensorsLength()
-        tensors = {index: self._tensor(index) for index in range(count)}
-        operators = tuple(self._operator(index) for index in range(self.subgraph.OperatorsLength()))
-        inputs = tuple(self.subgraph.Inputs(i) for i in range(self.subgraph.InputsLength()))
-        outputs = tuple(self.subgraph.Outputs(i) for i in range(self.subgraph.OutputsLength()))
+        self._refuse_other_signatures()
+        others = {number: self._subgraph(number) for number in range(1, self.model.SubgraphsLength())}
+        return replace(self._subgraph(0), subgraphs=others)
+
+    def _subgraph(self, number: int) -> Graph:
+        table = self.model.Subgraphs(number)
+        count = table.TensorsLength()
+        tensors = {index: self._tensor(table.Tensors(index), index) for index in range(count)}
+        operators = tuple(self._operator(table.Operators(index), index) for index in range(table.OperatorsLength()))
+        inputs = tuple(table.Inputs(i) for i in range(table.InputsLength()))
+        outputs = tuple(table.Outputs(i) for i in range(table.OutputsLength()))
         used = {i for op in operators for i in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
         if used and not (min(used) >= -1 and max(used) < count and min((*inputs, *outputs), default=0) >= 0):
             raise _damaged(self.name, f"tensor numbers from {min(used)} to {max(used)} where there are {count} tensors")
-        names_in, names_out = self._signature_names()
+        names_in, names_out = self._signature_names(number)
         return Graph(
             self.name,
             tensors,
@@ -87,8 +94,7 @@ class _Reader:
             tuple(names_out.get(i, tensors[i].name) for i in outputs),
         )
 
-    def _tensor(self, index: int) -> Tensor:
-        table = self.subgraph.Tensors(index)
+    def _tensor(self, table: Any, index: int) -> Tensor:
         name = _text(table.Name())
         dtype = DType[_TYPES[table.Type()]]
         shape = tuple(int(table.Shape(i)) for i in range(table.ShapeLength()))
@@ -99,6 +105,12 @@ class _Reader:
                 hint="convert the model without the sparsity optimisation, or densify it",
             )
         raw = self._buffer(table.Buffer())
+        if raw is not None and table.IsVariable():
+            raise UserError(
+                "variables with stored values are not supported",
+                where=f"{self.name}, tensor {index} '{name}'",
+                hint="TensorFlow Lite refuses them too: initialise the variable by a subgraph",
+            )
         return Tensor(
             index,
             name,
@@ -134,8 +146,7 @@ class _Reader:
             return nibbles[:count].reshape(shape)
         return raw[:needed].view(dtype.numpy.newbyteorder("<")).astype(dtype.numpy).reshape(shape)
 
-    def _operator(self, index: int) -> Operator:
-        table = self.subgraph.Operators(index)
+    def _operator(self, table: Any, index: int) -> Operator:
         if not 0 <= table.OpcodeIndex() < self.model.OperatorCodesLength():
             raise _damaged(self.name, f"operator {index} has code {table.OpcodeIndex()}")
         code = self.model.OperatorCodes(table.OpcodeIndex())
@@ -152,11 +163,23 @@ class _Reader:
             known.parse(_options(table)) if known else None,
         )
 
-    def _signature_names(self) -> tuple[dict[int, str], dict[int, str]]:
-        """Tensor index to the name that the first signature of this subgraph gives it, for inputs and for outputs."""
+    def _refuse_other_signatures(self) -> None:
+        signatures = [self.model.SignatureDefs(i) for i in range(self.model.SignatureDefsLength())]
+        if any(signature.SubgraphIndex() != 0 for signature in signatures):
+            named = ", ".join(f"'{_text(s.SignatureKey())}' (subgraph {s.SubgraphIndex()})" for s in signatures)
+            raise UserError(
+                "this model has signatures of other subgraphs than the first",
+                where=self.name,
+                got=named,
+                allowed="signatures of the first subgraph",
+                hint="convert the model with the one signature that the firmware shall run",
+            )
+
+    def _signature_names(self, number: int) -> tuple[dict[int, str], dict[int, str]]:
+        """Tensor index to the name that the first signature of a subgraph gives it, for inputs and for outputs."""
         for i in range(self.model.SignatureDefsLength()):
             signature = self.model.SignatureDefs(i)
-            if signature.SubgraphIndex() == 0:
+            if signature.SubgraphIndex() == number:
                 maps = [signature.Inputs(j) for j in range(signature.InputsLength())]
                 outs = [signature.Outputs(j) for j in range(signature.OutputsLength())]
                 return (

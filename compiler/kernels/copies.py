@@ -175,6 +175,11 @@ def copy(isa: Isa, source: Argument, target: Place, axes: Sequence[Axis], elemen
     return KernelCall(kernel, tuple(arguments))
 
 
+def copy_bytes(isa: Isa, source: Argument, target: Place, count: int) -> KernelCall:
+    """The call that copies a whole tensor of `count` bytes."""
+    return copy(isa, source, target, [Axis(count, 1, 1)], 1)
+
+
 def fill(isa: Isa, target: Place, count: int, value: int, element_bytes: int) -> KernelCall:
     """The call that fills `count` elements with the bits of `value`; the target starts on 4 bytes."""
     size, unit = count * element_bytes, element_bytes
@@ -184,3 +189,11 @@ def fill(isa: Isa, target: Place, count: int, value: int, element_bytes: int) ->
         unit *= 2
     kernel = FillKernel(isa, UNITS[unit], lanes_of(size // unit))
     return KernelCall(kernel, (target, size, value - (1 << 32) if value >> 31 else value))
+
+
+def set_bytes(isa: Isa, target: Place, data: bytes) -> KernelCall:
+    """The call that gives memory, which starts on 4 bytes, these bytes."""
+    for unit in (1, 2, 4):
+        if data == data[:unit] * (len(data) // unit):
+            return fill(isa, target, len(data) // unit, int.from_bytes(data[:unit], "little"), unit)
+    return copy_bytes(isa, Constant(data), target, len(data))

@@ -59,7 +59,8 @@ class OperatorDefinition:
     returns the attributes (a frozen dataclass or None). `constraints` are checked in order up to the first that
     fails. `reference(view, inputs)` computes the outputs bit-exactly with NumPy (docs of NUMERICS: TFLM's kernel).
     `lower(view, isa)` returns kernel calls whose places number the operator's *non-constant* operands by input
-    position.
+    position. `updates` are the input positions of variables that the operator changes: the reference changes these
+    arrays in place, and the kernels their memory. `computes` states that it has outputs.
     """
 
     name: str
@@ -67,6 +68,8 @@ class OperatorDefinition:
     constraints: tuple[Constraint, ...]
     reference: Callable[[OperatorView, Sequence[Array | None]], list[Array]]
     lower: Callable[[OperatorView, Isa], Lowered]
+    updates: tuple[int, ...] = ()
+    computes: bool = True
 
 
 def rule(constraint: Constraint) -> str:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from compiler.errors import UserError
 from compiler.graph import Graph
+from compiler.passes.copy_outputs import copy_outputs
 from compiler.passes.fold_constants import fold_constants
 from compiler.passes.fuse_activations import fuse_activations
 from compiler.passes.fuse_padding import fuse_padding
 from compiler.passes.remove_dead import remove_dead
 from compiler.passes.remove_identities import remove_identities
+from compiler.passes.resolve_variables import resolve_variables
 from compiler.verifier import faults, verify
 
 
@@ -26,11 +28,13 @@ class Pass:
 
 
 PASSES = (
+    Pass("resolve_variables", "turns resource variables into variables of the main graph", resolve_variables),
     Pass("fold_constants", "computes operators whose inputs are known, shapes included", fold_constants),
     Pass("remove_identities", "removes operators that pass their input on unchanged", remove_identities),
     Pass("fuse_padding", "gives convolutions the padding of a PAD before them", fuse_padding),
     Pass("fuse_activations", "gives operators the clamp of an activation after them", fuse_activations),
     Pass("remove_dead", "removes operators whose results nobody reads", remove_dead),
+    Pass("copy_outputs", "gives outputs that nobody computes memory of their own", copy_outputs),
 )
 
 

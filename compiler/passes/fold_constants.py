@@ -14,7 +14,7 @@ from compiler.support import unsupported
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Replaces operators with known results by constants, except outputs of the graph."""
+    """Replaces operators with known results by constants."""
     for operator in graph.operators:
         if _is_known(graph, operator) and unsupported(graph, operator) is None:
             view = OperatorView(graph, operator)
@@ -26,7 +26,7 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def _is_known(graph: Graph, operator: Operator) -> bool:
-    if operator.op not in operators() or not operator.outputs or set(operator.outputs) & set(graph.outputs):
+    if operator.op not in operators() or not operator.outputs:
         return False
     known = (i == ABSENT or graph.tensor(i).is_constant for i in operator.inputs)
     return operator.op == "SHAPE" or (bool(operator.inputs) and all(known))

@@ -14,7 +14,7 @@ def remove_dead(graph: Graph) -> Graph:
     needed = set(graph.outputs)
     kept: list[Operator] = []
     for operator in reversed(graph.operators):
-        if needed & set(operator.outputs) or operator.op not in operators() or _has_state(graph, operator):
+        if needed & set(operator.outputs) or operator.op not in operators() or _has_effect(operator):
             kept.append(operator)
             needed |= set(operator.inputs)
     kept.reverse()
@@ -23,5 +23,5 @@ def remove_dead(graph: Graph) -> Graph:
     return replace(graph, operators=tuple(kept), tensors=tensors)
 
 
-def _has_state(graph: Graph, operator: Operator) -> bool:
-    return not operator.outputs or any(i != ABSENT and graph.tensor(i).is_variable for i in operator.inputs)
+def _has_effect(operator: Operator) -> bool:
+    return not operator.outputs or bool(operators()[operator.op].updates)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.reference import outputs_of
+from compiler.reference import outputs_of_rows
 from tests.ops.models import case, is_supported, names
 from tests.support import shared_dir
 
@@ -23,5 +23,5 @@ def test_reference(name: str) -> None:
     if not is_supported(name):
         pytest.skip("an operator of this model is not supported yet")
     found = case(name)
-    for row, inputs in enumerate(found.rows):
-        found.check(row, outputs_of(found.graph, inputs))
+    for row, outputs in enumerate(outputs_of_rows(found.graph, found.rows)):
+        found.check(row, outputs)

@@ -19,7 +19,7 @@ from compiler.graph import Graph
 from compiler.model import Model
 from compiler.ops.definition import Array
 from compiler.passes import run_passes
-from compiler.reference import evaluate
+from compiler.reference import evaluate, reset_state
 from tests.support import ROOT, shared_dir
 
 FLOAT_TOLERANCE = 1e-4
@@ -126,7 +126,8 @@ def _before_softmax(model: Model, graph: Graph, tensor: int, rows: list[list[Arr
     producer = graph.producer(tensor)
     if producer is None or producer.op != "FULLY_CONNECTED" or litert.dtype.kind == "f":
         return list(litert)
-    own = [evaluate(graph, row)[tensor] for row in rows]
+    state = reset_state(graph)
+    own = [evaluate(graph, row, state)[tensor] for row in rows]
     for found, want in zip(own, litert, strict=True):
         assert np.abs(found.astype(int) - want.reshape(found.shape).astype(int)).max() <= 1
     return own

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.reference import outputs_of
+from compiler.reference import outputs_of_rows
 from compiler.support import check_supported
 from tests.zoo.golden import FLOAT, INTEGER, SHIPPED, load
 
@@ -14,5 +14,5 @@ from tests.zoo.golden import FLOAT, INTEGER, SHIPPED, load
 def test_reference(name: str) -> None:
     case = load(name)
     check_supported(case.graph, case.model.name)
-    for row, inputs in enumerate(case.rows):
-        case.check(row, outputs_of(case.graph, inputs))
+    for row, outputs in enumerate(outputs_of_rows(case.graph, case.rows)):
+        case.check(row, outputs)

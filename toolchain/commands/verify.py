@@ -18,7 +18,7 @@ from compiler.compile import compile_graph, prepare
 from compiler.errors import CheckFailed
 from compiler.graph import Graph
 from compiler.model import Model
-from compiler.reference import evaluate, outputs_of
+from compiler.reference import evaluate, outputs_of_rows, reset_state
 from compiler.selftest import generate_inputs
 from toolchain.comparison import Difference, compare
 from toolchain.emulation import Built, powered
@@ -84,8 +84,9 @@ def _first_divergence(
             outputs = powered_board.infer(samples)
     terminal.stage("operators", f"{len(graph.operators)} outputs, each against the reference, on {roomy.name}")
     tensors = dict(zip(kept, outputs, strict=True))
+    state = reset_state(graph)
     for row, inputs in enumerate(_rows(samples)):
-        values = evaluate(graph, inputs)
+        values = evaluate(graph, inputs, state)
         for operator in graph.operators:
             for tensor in operator.outputs:
                 difference = compare([tensors[tensor][row : row + 1]], [values[tensor][None]])
@@ -125,5 +126,5 @@ def _rows(samples: Samples) -> Iterator[list[NDArray[Any]]]:
 
 
 def _references(graph: Graph, samples: Samples) -> Sequence[NDArray[Any]]:
-    outputs = [outputs_of(graph, inputs) for inputs in _rows(samples)]
+    outputs = list(outputs_of_rows(graph, _rows(samples)))
     return [np.stack([row[i] for row in outputs]) for i in range(len(graph.outputs))]
