@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -12,9 +13,9 @@ import numpy as np
 from compiler.arena import ALIGNMENT
 from compiler.graph import DType, Tensor
 from compiler.isa import Isa
-from compiler.kernels.copies import Axis, copy
-from compiler.kernels.index_maps import contiguous_start, copy_axes, numbered
-from compiler.kernels.kernel import Constant, Lowered, Place, Role
+from compiler.kernels.copies import Axis, copy, fill
+from compiler.kernels.index_maps import OUTSIDE, contiguous_start, copy_axes, numbered, scatter_cells
+from compiler.kernels.kernel import Constant, KernelCall, Lowered, Place, Role
 from compiler.ops.constraints import stated
 from compiler.ops.definition import Array, Constraint, OperatorDefinition, OperatorView
 
@@ -58,26 +59,52 @@ Move = Callable[[OperatorView, Array], list[Array]]
 type. It is applied to values, and to the numbers of the elements."""
 
 
+Pad = Callable[[OperatorView, Array, Any], Array]
+"""`pad(view, x, value)`: like a move, with one output, some of whose elements are `value`."""
+
+
 def moving(
     name: str, parse: Callable[[Any], Any], constraints: Iterable[Constraint], move: Move, position: int = 0
 ) -> OperatorDefinition:
     """The operator `name` that moves the elements of input `position`; all else that it reads is constant."""
+    return _moving(name, parse, constraints, lambda view, x, value: move(view, x), position, _zero_point)
 
+
+def padding(
+    name: str,
+    parse: Callable[[Any], Any],
+    constraints: Iterable[Constraint],
+    pad: Pad,
+    value_of: Callable[[OperatorView], Array] | None = None,
+) -> OperatorDefinition:
+    """The operator `name` that moves the elements of input 0 and pads with the scalar that `value_of` gives (in the
+    output's type), or else with the zero point."""
+    return _moving(name, parse, constraints, lambda view, x, v: [pad(view, x, v)], 0, value_of or _zero_point)
+
+
+def _moving(
+    name: str,
+    parse: Callable[[Any], Any],
+    constraints: Iterable[Constraint],
+    move: Callable[[OperatorView, Array, Any], list[Array]],
+    position: int,
+    value_of: Callable[[OperatorView], Array],
+) -> OperatorDefinition:
     def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
         x = inputs[position]
         assert x is not None
-        return move(view, x)
+        return move(view, x, value_of(view))
 
     def lower(view: OperatorView, isa: Isa) -> Lowered:
         tensor = view.input(position)
         if tensor.data is not None:
-            return constants(view, isa, move(view, tensor.data))
-        return lower_cells(view, isa, move(view, numbered(tensor.shape)), position)
+            return constants(view, isa, move(view, tensor.data, value_of(view)))
+        return lower_cells(view, isa, move(view, numbered(tensor.shape), OUTSIDE), position, value_of(view))
 
     def moved_shapes(view: OperatorView) -> str | None:
         """The outputs have the shapes that follow from the input and the options, and are not empty."""
         blank = np.broadcast_to(np.int8(0), view.input(position).shape)
-        found = [list(x.shape) for x in move(view, blank)] if blank.size else []
+        found = [list(x.shape) for x in move(view, blank, 0)] if blank.size else []
         wanted = [list(view.graph.tensor(output).shape) for output in view.operator.outputs]
         return None if found == wanted and blank.size else f"{wanted} for {found} from {list(blank.shape)}"
 
@@ -104,19 +131,44 @@ def constants(view: OperatorView, isa: Isa, results: Sequence[Array]) -> Lowered
     return Lowered(tuple(calls))
 
 
-def lower_cells(view: OperatorView, isa: Isa, maps: Sequence[Array], position: int = 0) -> Lowered:
-    """Copies from input `position` by index maps, one an output; nothing where the outputs are parts of the input that
-    start on the alignment of buffers."""
-    size = view.input(position).dtype.bytes
+def lower_cells(
+    view: OperatorView, isa: Isa, maps: Sequence[Array], position: int = 0, value: Array | None = None
+) -> Lowered:
+    """Copies from input `position` by index maps, one an output; what lies outside the input becomes `value`. Nothing
+    where the outputs are parts of the input that start on the alignment of buffers."""
+    tensor = view.input(position)
+    size = tensor.dtype.bytes
     starts = [contiguous_start(cells) for cells in maps]
     if all(start is not None and start * size % ALIGNMENT == 0 for start in starts):
         return Lowered((), aliases=tuple(Place(Role.INPUT, position, (start or 0) * size) for start in starts))
     calls = []
     for number, cells in enumerate(maps):
-        source = Place(Role.INPUT, position, int(cells.reshape(-1)[0]) * size)
-        axes = [axis.times(size) for axis in copy_axes(cells)]
-        calls.append(copy(isa, source, Place(Role.OUTPUT, number), axes, size))
+        source, target = Place(Role.INPUT, position), Place(Role.OUTPUT, number)
+        if value is not None and (cells == OUTSIDE).any():
+            calls.append(fill_with(isa, target, cells.size, value))
+            targets = scatter_cells(cells, tensor.shape)
+            target = replace(target, offset=int(targets.reshape(-1)[0]) * size)
+            axes = [axis.swapped for axis in copy_axes(targets)]
+        else:
+            source = replace(source, offset=int(cells.reshape(-1)[0]) * size)
+            axes = copy_axes(cells)
+        calls.append(copy(isa, source, target, [axis.times(size) for axis in axes], size))
     return Lowered(tuple(calls))
+
+
+def fill_with(isa: Isa, target: Place, count: int, value: Array) -> KernelCall:
+    """The call that stores a scalar `count` times."""
+    size = value.dtype.itemsize
+    if size == 8:
+        return copy(isa, Constant(value.tobytes()), target, [Axis(count, 0, size)], size)
+    return fill(isa, target, count, int.from_bytes(value.tobytes(), "little"), size)
+
+
+def _zero_point(view: OperatorView) -> Array:
+    """What stands for 0 in the output, as a scalar."""
+    output = view.output()
+    per_tensor = output.dtype in QUANTIZED and output.quantization and len(output.quantization.zero_points) == 1
+    return np.array(output.zero_point if per_tensor else 0, output.dtype.numpy)
 
 
 def _parameters(tensor: Tensor) -> tuple[tuple[float, ...], tuple[int, ...]]:
