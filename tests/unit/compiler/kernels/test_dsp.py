@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from compiler import numerics
 from compiler.graph import DType
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.patch_matrix_dsp import PatchMatrix
+from compiler.kernels.patch_weights_dsp import WeightForm
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, Requantization, Window
 from compiler.kernels.requantize_dsp import plan
 from tests.harness import isa_of, run_layer
@@ -198,6 +200,43 @@ def test_fully_connected(case: Case, filter_zero_point: int, tmp_path: Path) -> 
 def test_other_cores(core: str, tmp_path: Path) -> None:
     layer = _conv(CONVOLUTIONS["3x3 same"])
     _check(layer, layer.weights[0].reshape(-1), tmp_path, core)
+
+
+@pytest.mark.parametrize("extreme", [False, True], ids=["random", "extreme"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(3, 3, 64, 66, (1, 1)),
+        Case(3, 4, 16, 31, pad=SAME, input_zero_point=4, zero_point=-6),
+        Case(5, 4, 16, 32, stride=(2, 2), pad=(0, 1, 0, 1), dilation=(1, 1), clamp=(-128, 100)),
+        Case(7, 7, 12, 40, pad=(2, 2, 2, 2), dilation=(2, 2)),
+        Case(1, 1, 260, 18, (1, 1), zero_point=3),
+    ],
+    ids=["pointwise", "3x3, odd channels", "stride 2", "dilation", "one pixel"],
+)
+def test_joined_weights(case: Case, extreme: bool, tmp_path: Path) -> None:
+    """Layers large enough for pairs of weights in an int16; the extreme ones have nothing but -127 and 127."""
+    layer = _conv(case)
+    weights = np.maximum(layer.weights, -127)
+    if extreme:
+        weights = np.where(weights >= 0, 127, -127).astype(np.int8)
+    layer = replace(layer, weights=weights)
+    kernel = isa_of(CORE).conv_2d(layer).calls[0].kernel
+    assert isinstance(kernel, PatchMatrix)
+    assert kernel.weights is WeightForm.JOINED
+    _check(layer, weights[0].reshape(-1), tmp_path)
+
+
+def test_weights_that_do_not_join(tmp_path: Path) -> None:
+    """-128 beside a positive weight does not fit the pair: bytes remain."""
+    layer = _conv(Case(3, 3, 64, 66, (1, 1)))
+    weights = layer.weights.copy()
+    weights[5, 0, 0, :4] = (-128, 1, 3, -128)
+    layer = replace(layer, weights=weights)
+    kernel = isa_of(CORE).conv_2d(layer).calls[0].kernel
+    assert isinstance(kernel, PatchMatrix)
+    assert kernel.weights is WeightForm.BYTES
+    _check(layer, weights[5].reshape(-1), tmp_path)
 
 
 def test_unlike_shifts_and_a_dead_channel(tmp_path: Path) -> None:
