@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowers depthwise convolutions to `DepthwisePlane` where it applies (3x3, stride 1 or 2), else to the general form."""
+"""Lowers depthwise convolutions: `DepthwisePlane` where it applies (3x3, stride 1 or 2), quads of channels, or one
+output at a time."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.kernels.depthwise_general_dsp import lower_depthwise_general
+from compiler.kernels.depthwise_pixels_dsp import DepthwiseGeneral, DepthwisePixels, DepthwiseQuads
 from compiler.kernels.depthwise_plane_dsp import EDGE_WORDS, DepthwisePlane
 from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Constant, KernelCall, Lowered
 from compiler.kernels.packing import accumulator_bounds, folded_bias
 from compiler.kernels.problems import DepthwiseConv2D, Window
 from compiler.kernels.requantize_dsp import plan
+from compiler.kernels.row_ring_dsp import RingPlan
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,53 @@ class _Plane:
 
 def lower_depthwise_conv_2d(layer: DepthwiseConv2D) -> Lowered:
     plane = _Plane.of(layer.window)
-    return _lower_plane(layer, plane) if plane else lower_depthwise_general(layer)
+    return _lower_plane(layer, plane) if plane else _lower_pixels(layer)
+
+
+def _lower_pixels(layer: DepthwiseConv2D) -> Lowered:
+    w = layer.window
+    quads = layer.multiplier == 1 and w.input_channels >= 4
+    flat = layer.weights.reshape(-1, w.output_channels).T
+    low, high = accumulator_bounds(flat, layer.bias, layer.input_zero_point)
+    bias = folded_bias(flat, layer.bias, layer.input_zero_point)
+    records = plan(layer.requantization, bias, low, high, 10 if quads else 15, folding=8 if quads else 0)
+    padded = bool(w.pad_top or w.pad_left or w.pad_bottom or w.pad_right)
+    ring = RingPlan.of(w)
+    row = ring.row_bytes if padded else w.input_width * w.input_channels
+    copy = ring.copy_bytes if padded else 0
+    kernel: DepthwisePixels
+    if quads:
+        starts = np.minimum(np.arange(0, w.input_channels, 4), w.input_channels - 4)
+        wide = flat.astype(np.int64)
+        scaled = wide if records.form.scaled else wide << records.scales[:, None]
+        members = starts[:, None] + np.array([0, 2, 1, 3])
+        weights = scaled[members].transpose(0, 2, 1).astype("<i2").tobytes()
+        table = records.words[starts[:, None] + np.arange(4)].reshape(len(starts), 4 * records.words.shape[1])
+        overlap = w.input_channels % 4 != 0
+        if overlap:
+            table = np.concatenate([table, np.append(np.diff(starts), 0)[:, None]], 1)
+        kernel, blocks = DepthwiseQuads(copy, records.form, w.kernel_width, overlap), len(starts)
+    else:
+        weights, table = np.ascontiguousarray(flat).astype(np.int8).tobytes(), records.words
+        kernel, blocks = DepthwiseGeneral(copy, records.form), layer.multiplier
+    arguments = (
+        INPUT,
+        OUTPUT,
+        Constant(weights),
+        _words(table),
+        w.output_height,
+        w.output_width,
+        w.stride_width * w.input_channels,
+        w.stride_height * row % ring.bytes if padded else w.stride_height * row,
+        w.input_channels,
+        blocks,
+        w.kernel_height,
+        w.kernel_width,
+        w.dilation_height * row,
+        w.dilation_width * w.input_channels,
+        *((ring.rows, w.stride_height, *ring.arguments(w, layer.input_zero_point)) if padded else ()),
+    )
+    return Lowered((KernelCall(kernel, arguments),), ring.bytes if padded else 0, layer.macs)
 
 
 def _lower_plane(layer: DepthwiseConv2D, plane: _Plane) -> Lowered:

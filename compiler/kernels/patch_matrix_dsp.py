@@ -15,8 +15,9 @@ from compiler.codegen.builder import I32, I64, PTR, Value
 from compiler.kernels.frame_dsp import FrameConstants
 from compiler.kernels.instructions_dsp import extend_even, extend_quad, smlad
 from compiler.kernels.kernel import CompileOptions, Kernel, KernelFunction
-from compiler.kernels.patch_gather_dsp import DirectWalk, Gather, Source, walk
+from compiler.kernels.patch_gather_dsp import DirectWalk, Gather, Source
 from compiler.kernels.patch_weights_dsp import WeightForm
+from compiler.kernels.patch_window_dsp import walk
 from compiler.kernels.requantize_dsp import Requantizer
 
 _STRAIGHT = ("-enable-misched=false", "-disable-lsr", "-disable-machine-licm")
