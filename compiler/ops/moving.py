@@ -96,10 +96,8 @@ def _moving(
         return move(view, x, value_of(view))
 
     def lower(view: OperatorView, isa: Isa) -> Lowered:
-        tensor = view.input(position)
-        if tensor.data is not None:
-            return constants(view, isa, move(view, tensor.data, value_of(view)))
-        return lower_cells(view, isa, move(view, numbered(tensor.shape), OUTSIDE), position, value_of(view))
+        cells = move(view, numbered(view.input(position).shape), OUTSIDE)
+        return lower_cells(view, isa, cells, position, value_of(view))
 
     def moved_shapes(view: OperatorView) -> str | None:
         """The outputs have the shapes that follow from the input and the options, and are not empty."""
@@ -117,18 +115,6 @@ def moderate_size(view: OperatorView) -> str | None:
     tensors = [*view.inputs, *(view.graph.tensor(output) for output in view.operator.outputs)]
     large = [t for t in tensors if t is not None and (t.elements < 0 or t.bytes >= 1 << 26)]
     return f"'{large[0].name}' has shape {list(large[0].shape)}" if large else None
-
-
-def constants(view: OperatorView, isa: Isa, results: Sequence[Array]) -> Lowered:
-    """Outputs of the model that are known when it is compiled: copies from flash."""
-    calls = []
-    for number, (index, result) in enumerate(zip(view.operator.outputs, results, strict=True)):
-        kind = view.graph.tensor(index).dtype
-        data = Constant(np.ascontiguousarray(result.astype(kind.numpy)).tobytes())
-        calls.append(
-            copy(isa, data, Place(Role.OUTPUT, number), [Axis(result.size, kind.bytes, kind.bytes)], kind.bytes)
-        )
-    return Lowered(tuple(calls))
 
 
 def lower_cells(
