@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of SVDF: a row of past features for each filter, shifted by one and multiplied by weights over time.
+
+Source: TensorFlow Lite Micro, kernels/svdf_common.cc. The reference shifts all rows, then multiplies; here a row is
+shifted while it is multiplied, which gives the same sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from compiler.codegen.builder import F32, I32, Value
+from compiler.codegen.requantize import Multiplier, multiply_by_quantized_multiplier
+from compiler.kernels.float_functions import clamp
+from compiler.kernels.kernel import KernelFunction
+from compiler.kernels.portable import Element, PortableKernel
+
+
+@dataclass(frozen=True)
+class SvdfKernel(PortableKernel):
+    """The walk over batches, units and filters: `input_lanes` inputs and `past_lanes` old features a step. With
+    `past_lanes` 0 a row holds the newest feature alone. `past_bytes` are those of the older features of a row."""
+
+    input_lanes: int
+    past_lanes: int
+
+    shape: ClassVar[tuple[str, ...]] = (
+        "input", "weights", "time_weights", "feature_bias", "bias", "state", "output",
+        "batches", "units", "rank", "input_bytes", "past_bytes",
+    )  # fmt: skip
+
+    @property
+    def feature(self) -> Element:
+        """The type of inputs and weights."""
+        raise NotImplementedError
+
+    @property
+    def element(self) -> Element:
+        """The type of the state and of the weights over time."""
+        raise NotImplementedError
+
+    def multiply_add(self, f: KernelFunction, total: Value, a: Value, b: Value) -> Value:
+        raise NotImplementedError
+
+    def newest(self, f: KernelFunction, total: Value) -> Value:
+        """The feature to store, of a sum of products."""
+        raise NotImplementedError
+
+    def result(self, f: KernelFunction, total: Value) -> Value:
+        """The output to store, of a unit's sum."""
+        raise NotImplementedError
+
+    def build(self, f: KernelFunction) -> None:
+        def batch(_: Value, carried: list[Value]) -> list[Value]:
+            source, state, output = carried
+            state, output = self._units(f, source, state, output)
+            return [f.offset(source, f.integer("input_bytes")), state, output]
+
+        f.loop(f.integer("batches"), batch, [f.pointer("input"), f.pointer("state"), f.pointer("output")])
+
+    def _units(self, f: KernelFunction, source: Value, state: Value, output: Value) -> tuple[Value, Value]:
+        def unit(_: Value, carried: list[Value]) -> list[Value]:
+            state, weights, times, feature_bias, bias, output = carried
+            first = f.load(F32 if self.element is Element.FLOAT32 else I32, bias)
+
+            def one(_: Value, carried: list[Value]) -> list[Value]:
+                return self._filter(f, source, *carried)
+
+            state, weights, times, feature_bias, total = f.loop(
+                f.integer("rank"), one, [state, weights, times, feature_bias, first]
+            )
+            self.feature.store(f, self.result(f, total), output)
+            output = f.offset(output, self.feature.bytes)
+            return [state, weights, times, feature_bias, f.offset(bias, 4), output]
+
+        names = ("weights", "time_weights", "feature_bias", "bias")
+        after = f.loop(f.integer("units"), unit, [state, *(f.pointer(name) for name in names), output])
+        return after[0], after[-1]
+
+    def _filter(
+        self, f: KernelFunction, source: Value, state: Value, weights: Value, times: Value, bias: Value, total: Value
+    ) -> list[Value]:
+        """One row; returns the next row's addresses and the unit's sum."""
+        size = self.element.bytes
+        is_float = self.element is Element.FLOAT32
+        part: Value = f.float(0.0) if is_float else total
+        if self.past_lanes:
+
+            def past(state: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
+                times, part = carried
+                for lane in range(self.past_lanes):
+                    older = self.element.load(f, state, (lane + 1) * size)
+                    self.element.store(f, older, state, lane * size)
+                    part = self.multiply_add(f, part, older, self.element.load(f, times, lane * size))
+                return f.offset(state, self.past_lanes * size), [f.offset(times, self.past_lanes * size), part]
+
+            end = f.offset(state, f.integer("past_bytes"))
+            state, (times, part) = f.loop_until(end, state, past, [times, part])
+
+        def product(x: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
+            weights, dot = carried
+            width = self.feature.bytes
+            for lane in range(self.input_lanes):
+                a, b = (self.feature.load(f, pointer, lane * width) for pointer in (x, weights))
+                dot = self.multiply_add(f, dot, a, b)
+            step = self.input_lanes * width
+            return f.offset(x, step), [f.offset(weights, step), dot]
+
+        first = f.float(0.0) if is_float else f.load_i32(bias)
+        end = f.offset(source, f.integer("input_bytes"))
+        _, (weights, dot) = f.loop_until(end, source, product, [weights, first])
+        feature = self.newest(f, dot)
+        self.element.store(f, feature, state)
+        part = self.multiply_add(f, part, feature, self.element.load(f, times))
+        return [
+            f.offset(state, size),
+            weights,
+            f.offset(times, size),
+            bias if is_float else f.offset(bias, 4),
+            f.fadd(total, part) if is_float else part,
+        ]
+
+
+@dataclass(frozen=True)
+class IntegerSvdf(SvdfKernel):
+    """int8 inputs and outputs, a state of int8 or int16. The two biases hold the parts of the zero points."""
+
+    state: Element
+
+    parameters: ClassVar[tuple[str, ...]] = (
+        *SvdfKernel.shape,
+        "multiplier1", "left1", "right1", "zero1", "multiplier2", "left2", "right2", "zero2",
+    )  # fmt: skip
+
+    @property
+    def name(self) -> str:
+        return f"svdf_s8_{self.state.value}_x{self.input_lanes}_x{self.past_lanes}"
+
+    @property
+    def feature(self) -> Element:
+        return Element.INT8
+
+    @property
+    def element(self) -> Element:
+        return self.state
+
+    def multiply_add(self, f: KernelFunction, total: Value, a: Value, b: Value) -> Value:
+        return f.add(total, f.mul(a, b))
+
+    def newest(self, f: KernelFunction, total: Value) -> Value:
+        return self._rescaled(f, total, 1, self.state)
+
+    def result(self, f: KernelFunction, total: Value) -> Value:
+        return self._rescaled(f, total, 2, Element.INT8)
+
+    def _rescaled(self, f: KernelFunction, total: Value, step: int, to: Element) -> Value:
+        multiplier, left, right, zero_point = (
+            f.integer(f"{name}{step}") for name in ("multiplier", "left", "right", "zero")
+        )
+        scaled = multiply_by_quantized_multiplier(f, self.isa, total, Multiplier(multiplier, left, right))
+        limit = (1 << (8 * to.bytes - 1)) - 1
+        return f.minimum(f.maximum(f.add(scaled, zero_point), -limit - 1), limit)
+
+
+@dataclass(frozen=True)
+class FloatSvdf(SvdfKernel):
+    """All float32. `feature_bias` is not read."""
+
+    minimum: float
+    maximum: float
+
+    parameters: ClassVar[tuple[str, ...]] = SvdfKernel.shape
+
+    @property
+    def name(self) -> str:
+        bounds = f"{self.minimum:g}_{self.maximum:g}".replace("-", "m").replace(".", "p")
+        return f"svdf_f32_x{self.input_lanes}_x{self.past_lanes}_{bounds}"
+
+    @property
+    def feature(self) -> Element:
+        return Element.FLOAT32
+
+    @property
+    def element(self) -> Element:
+        return Element.FLOAT32
+
+    def multiply_add(self, f: KernelFunction, total: Value, a: Value, b: Value) -> Value:
+        return f.fadd(total, f.fmul(a, b))
+
+    def newest(self, f: KernelFunction, total: Value) -> Value:
+        return total
+
+    def result(self, f: KernelFunction, total: Value) -> Value:
+        return clamp(f, total, self.minimum, self.maximum)
