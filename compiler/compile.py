@@ -104,6 +104,7 @@ def compile_graph(
         dispatches=tuple(_dispatch_info(schedule, d, step) for d, step in zip(schedule.dispatches, steps, strict=True)),
         objects=objects,
         vectors=vectors,
+        notes=graph.notes,
     )
 
 

@@ -168,7 +168,8 @@ class Graph:
     """A model's main subgraph in execution order. `tensors` maps index to Tensor.
 
     `input_names` and `output_names` are the names users bind by: the signature's, else the tensors'. `subgraphs` are
-    the file's other subgraphs by number; operators of control flow name them.
+    the file's other subgraphs by number; operators of control flow name them. `notes` are sentences that users should
+    know about how the model was read.
     """
 
     name: str
@@ -179,6 +180,7 @@ class Graph:
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     subgraphs: Mapping[int, Graph] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = ()
 
     def tensor(self, index: int) -> Tensor:
         return self.tensors[index]

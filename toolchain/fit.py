@@ -51,8 +51,6 @@ def _hint(
     boards: tuple[Board, ...],
 ) -> str:
     ideas = []
-    if any(regions[overflow.region].kind is MemoryKind.FLASH for overflow in overflows):
-        ideas.append("optimize=size makes the code smaller")
     fitting = [
         other
         for other in boards

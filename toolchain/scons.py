@@ -80,7 +80,9 @@ class Project:
                 raise unknown("target", name, targets)
         chosen = [targets[name] for name in self.wanted] or [targets[firmware]]
         if GetOption("clean") and not self.wanted and not self.environment["board"] and not self.environment["model"]:
-            self.environment.Clean(Default(self.environment.Alias(firmware)), str(ROOT / "build"))
+            everything = self.environment.Alias(firmware)
+            self.environment.Clean(everything, self.environment.fs.Dir(str(ROOT / "build")))
+            Default(everything)
             return
         request = self._request() if any(target.needs_model for target in chosen) else None
         if request is not None:

@@ -7,14 +7,17 @@ Source: tensorflow/compiler/mlir/lite/schema/schema.fbs, read with the generated
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import flatbuffers.number_types
 import numpy as np
 import tflite
 from numpy.typing import NDArray
 
 from compiler.errors import UserError
+from compiler.frontends.sizes import check_ends, check_sizes, size_note
 from compiler.graph import DType, Graph, Operator, Quantization, Tensor
 from compiler.ops import operators
 
@@ -23,13 +26,15 @@ _TYPES = {number: name for name, number in vars(tflite.TensorType).items() if no
 _BUILTINS = {number: name for name, number in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
 _OPTIONS = {number: name for name, number in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
 _OPTIONS_2 = {number: name for name, number in vars(tflite.BuiltinOptions2).items() if not name.startswith("_")}
+_BUILTIN_CODE_SLOT = 10
+"""Vtable offset of OperatorCode.builtin_code, the fourth field."""
 _MALFORMED = (struct.error, IndexError, ValueError, TypeError, KeyError, OverflowError, AttributeError, MemoryError)
 
 
 def read_tflite(data: bytes, name: str) -> Graph:
     """Reads a model: its first subgraph, with the others in `Graph.subgraphs`. `name` is what messages call the file.
 
-    Shapes are taken as stored: an unknown batch (-1 in the shape signature) is stored as 1. Raises UserError where
+    Shapes are taken as stored: an unknown size (-1 in the shape signature) is stored as 1. Raises UserError where
     the bytes are no TFLite model, are damaged, use a storage form that is not supported (sparse tensors), or have
     signatures of several subgraphs.
     """
@@ -71,7 +76,17 @@ class _Reader:
     def graph(self) -> Graph:
         self._refuse_other_signatures()
         others = {number: self._subgraph(number) for number in range(1, self.model.SubgraphsLength())}
-        return replace(self._subgraph(0), subgraphs=others)
+        main = self._subgraph(0)
+        check_ends(self.name, main.inputs, main.outputs)
+        return replace(main, subgraphs=others, notes=tuple(self._size_notes(main)))
+
+    def _size_notes(self, main: Graph) -> Iterator[str]:
+        for index in main.inputs:
+            table = self.model.Subgraphs(0).Tensors(index)
+            signature = [int(table.ShapeSignature(i)) for i in range(table.ShapeSignatureLength())]
+            note = size_note(main.tensor(index), signature)
+            if note is not None:
+                yield note
 
     def _subgraph(self, number: int) -> Graph:
         table = self.model.Subgraphs(number)
@@ -83,6 +98,7 @@ class _Reader:
         used = {i for op in operators for i in (*op.inputs, *op.outputs)} | set(inputs) | set(outputs)
         if used and not (min(used) >= -1 and max(used) < count and min((*inputs, *outputs), default=0) >= 0):
             raise _damaged(self.name, f"tensor numbers from {min(used)} to {max(used)} where there are {count} tensors")
+        check_sizes(self.name, [t for i, t in tensors.items() if i in used])
         names_in, names_out = self._signature_names(number)
         return Graph(
             self.name,
@@ -150,7 +166,7 @@ class _Reader:
         if not 0 <= table.OpcodeIndex() < self.model.OperatorCodesLength():
             raise _damaged(self.name, f"operator {index} has code {table.OpcodeIndex()}")
         code = self.model.OperatorCodes(table.OpcodeIndex())
-        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        number = max(_builtin_code(code), code.DeprecatedBuiltinCode())
         op = _BUILTINS.get(number, f"BUILTIN:{number}")
         if op == "CUSTOM":
             op = f"CUSTOM:{_text(code.CustomCode())}"
@@ -187,6 +203,13 @@ class _Reader:
                     {m.TensorIndex(): _text(m.Name()) for m in outs},
                 )
         return {}, {}
+
+
+def _builtin_code(code: Any) -> int:
+    """The field `builtin_code`. The accessor of the same name answers with the older field for numbers below 127;
+    TFLite takes the larger of both (schema_utils.cc)."""
+    offset = code._tab.Offset(_BUILTIN_CODE_SLOT)
+    return int(code._tab.Get(flatbuffers.number_types.Int32Flags, offset + code._tab.Pos)) if offset else 0
 
 
 def _options(table: Any) -> Any:

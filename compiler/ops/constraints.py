@@ -32,7 +32,8 @@ def inputs_between(least: int, most: int) -> Constraint:
         absent = [i for i in range(least) if inputs[i] is None]
         return f"input {absent[0]} is absent" if absent else None
 
-    return stated(f"There are {count} inputs and one output.", lambda v: check(v) or _one_output(v))
+    there = "There is 1 input" if count == "1" else f"There are {count} inputs"
+    return stated(f"{there} and one output.", lambda v: check(v) or _one_output(v))
 
 
 def dtypes(position: int, *allowed: DType) -> Constraint:

@@ -46,7 +46,10 @@ def firmware(request: Request) -> None:
         _publish(part, request)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    terminal.sizes(read_report(request.folder / "report.json"))
+    report = read_report(request.folder / "report.json")
+    terminal.sizes(report)
+    for note in report["notes"]:
+        terminal.line(f"note: {note}", "yellow")
 
 
 def _silent(_: str) -> None:

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TFLite files made by hand, for tests that need a model which no converter would write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+from numpy.typing import NDArray
+
+TYPES = {"float32": 0, "int32": 2, "int64": 4, "int8": 9}
+
+
+@dataclass(frozen=True)
+class FileTensor:
+    """A tensor as the file describes it. `scale` above zero quantises it; `data` makes it constant; `signature` is
+    its shape with -1 for unknown sizes."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str = "int8"
+    scale: float = 0.0
+    data: NDArray[Any] | None = None
+    signature: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileOperator:
+    """An operator without option table: the name of a builtin, or another word for a custom one."""
+
+    op: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+def tflite_file(
+    tensors: Sequence[FileTensor], operators: Sequence[FileOperator], inputs: Sequence[int], outputs: Sequence[int]
+) -> bytes:
+    """The bytes of a model with one subgraph. Buffer 0 is the empty one; constants have one each."""
+    builder = flatbuffers.Builder(1024)
+    constants = [t.data for t in tensors if t.data is not None]
+    buffers = [_table(builder, "Buffer")]
+    for data in constants:
+        held = builder.CreateByteVector(np.ascontiguousarray(data).tobytes())
+        buffers.append(_table(builder, "Buffer", Data=held))
+    numbers = iter(range(1, len(buffers)))
+    tables = [_tensor(builder, t, next(numbers) if t.data is not None else 0) for t in tensors]
+    names = sorted({o.op for o in operators})
+    steps = [
+        _table(
+            builder,
+            "Operator",
+            Inputs=_ints(builder, o.inputs),
+            Outputs=_ints(builder, o.outputs),
+            OpcodeIndex=names.index(o.op),
+        )
+        for o in operators
+    ]
+    subgraph = _table(
+        builder,
+        "SubGraph",
+        Tensors=_tables(builder, tables),
+        Operators=_tables(builder, steps),
+        Inputs=_ints(builder, inputs),
+        Outputs=_ints(builder, outputs),
+    )
+    model = _table(
+        builder,
+        "Model",
+        OperatorCodes=_tables(builder, [_code(builder, name) for name in names]),
+        Subgraphs=_tables(builder, [subgraph]),
+        Buffers=_tables(builder, buffers),
+        Version=3,
+    )
+    builder.Finish(model, b"TFL3")
+    return bytes(builder.Output())
+
+
+def fully_connected(inputs: int, outputs: int) -> bytes:
+    """A model of one int8 layer: its constants take inputs * outputs bytes, its arena inputs + outputs."""
+    weights = np.random.default_rng(0).integers(-127, 128, (outputs, inputs), np.int8)
+    tensors = [
+        FileTensor("x", (1, inputs), scale=0.5),
+        FileTensor("weights", (outputs, inputs), scale=0.25, data=weights),
+        FileTensor("y", (1, outputs), scale=0.5),
+    ]
+    return tflite_file(tensors, [FileOperator("FULLY_CONNECTED", (0, 1), (2,))], (0,), (2,))
+
+
+def _tensor(builder: Any, tensor: FileTensor, buffer: int) -> int:
+    fields: dict[str, int] = {
+        "Name": builder.CreateString(tensor.name),
+        "Shape": _ints(builder, tensor.shape),
+        "Type": TYPES[tensor.dtype],
+        "Buffer": buffer,
+    }
+    if tensor.signature:
+        fields["ShapeSignature"] = _ints(builder, tensor.signature)
+    if tensor.scale:
+        scale = builder.CreateNumpyVector(np.array([tensor.scale], np.float32))
+        zero_point = builder.CreateNumpyVector(np.zeros(1, np.int64))
+        fields["Quantization"] = _table(builder, "QuantizationParameters", Scale=scale, ZeroPoint=zero_point)
+    return _table(builder, "Tensor", **fields)
+
+
+def _code(builder: Any, name: str) -> int:
+    number = getattr(tflite.BuiltinOperator, name, None)
+    if number is None:
+        custom = builder.CreateString(name)
+        return _table(builder, "OperatorCode", BuiltinCode=tflite.BuiltinOperator.CUSTOM, CustomCode=custom)
+    return _table(builder, "OperatorCode", BuiltinCode=number)
+
+
+def _table(builder: Any, name: str, **fields: int) -> int:
+    _call(f"{name}Start")(builder)
+    for field, value in fields.items():
+        _call(f"{name}Add{field}")(builder, value)
+    return int(_call(f"{name}End")(builder))
+
+
+def _call(name: str) -> Callable[..., Any]:
+    function: Callable[..., Any] = getattr(tflite, name)
+    return function
+
+
+def _ints(builder: Any, values: Sequence[int]) -> int:
+    return int(builder.CreateNumpyVector(np.array(values, np.int32)))
+
+
+def _tables(builder: Any, offsets: Sequence[int]) -> int:
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return int(builder.EndVector())
