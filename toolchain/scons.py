@@ -124,6 +124,22 @@ def _versions(request: Request) -> str:
     return f"console {request.console}, {gcc}, llvmlite {metadata.version('llvmlite')}"
 
 
+class _Failure(SCons.Errors.BuildError):
+    """One message, and the exit code that SCons will end with: it sets that of every failed action to 2."""
+
+    def __init__(self, message: str, code: int) -> None:
+        self._code = code
+        super().__init__(errstr=message, status=code)
+
+    @property
+    def exitstatus(self) -> int:
+        return self._code
+
+    @exitstatus.setter
+    def exitstatus(self, _: int) -> None:
+        """Stays as it is."""
+
+
 def _act(target: Any, source: Any, env: Any) -> None:
     """What every target runs; SCons passes the arguments by name. It takes what the function refers to for part of
     what is built, so the request comes by way of the environment."""
@@ -136,15 +152,15 @@ def _guarded(name: str, request: Request | None) -> None:
     try:
         _command(name, request)()
     except UserError as error:
-        raise _failure(str(error), 2) from error
+        raise _Failure(str(error), 2) from error
     except CheckFailed as failure:
-        raise _failure(str(failure), 1) from failure
+        raise _Failure(str(failure), 1) from failure
     except OSError as error:
         if error.errno not in _REFUSED:
-            raise _failure(_recorded(error, name), 1) from error
-        raise _failure(f"{error.strerror}: {error.filename or name}", 2) from error
+            raise _Failure(_recorded(error, name), 1) from error
+        raise _Failure(f"{error.strerror}: {error.filename or name}", 2) from error
     except Exception as error:
-        raise _failure(_recorded(error, name), 1) from error
+        raise _Failure(_recorded(error, name), 1) from error
 
 
 def _command(name: str, request: Request | None) -> Callable[[], None]:
@@ -157,10 +173,6 @@ def _command(name: str, request: Request | None) -> Callable[[], None]:
     if request is None:
         return COMMANDS[name]
     return lambda: MODEL_COMMANDS[name](request)
-
-
-def _failure(message: str, code: int) -> SCons.Errors.BuildError:
-    return SCons.Errors.BuildError(errstr=message, status=code, exitstatus=code)
 
 
 def _recorded(error: Exception, where: str) -> str:
@@ -179,7 +191,7 @@ def _one_message() -> Iterator[None]:
     except UserError as error:
         _stop(str(error), 2)
     except SCons.Errors.UserError as error:
-        _stop(str(error), 2)
+        _stop("\n  ".join(str(error).splitlines()), 2)
     except Exception as error:
         _stop(_recorded(error, "command line"), 1)
 

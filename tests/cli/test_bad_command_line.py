@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words of the command line that are at fault, missing tools, and faults of our own: one message each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.checkout import Checkout
+
+GOOD = ("board=qemu_m3", "model=mnist_nano_int8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), ("no board is given", "board=NAME")),
+        (("board=ch32v",), ("no model is given", "mnist_int8.tflite")),
+        (("board=ch32w", "model=mnist_int8"), ("there is no board 'ch32w'", "did you mean ch32v", "stm32vldiscovery")),
+        (("board=avr", "model=mnist_int8"), ("there is no board 'avr'", "bluepill, ch32v")),
+        (("bord=ch32v", "model=mnist_int8"), ("there is no variable 'bord'", "did you mean board?")),
+        ((*GOOD, "runn"), ("there is no target 'runn'", "did you mean run?", "verify")),
+        ((*GOOD, "upload"), ("there is no target 'upload'", "firmware, infer")),
+        (("board=ch32v", "model=mnist_int9"), ("model=mnist_int9", "did you mean mnist_int8.tflite")),
+        (("board=ch32v", "model=/nowhere/at/all.tflite"), ("the model file is not there", "model=/nowhere/at/all.tflite")),
+        ((*GOOD, "console=usart"), ("'console'", "'usart'", "'uart', 'none'")),
+        ((*GOOD, "verbose=maybe"), ("'verbose'", "'maybe'")),
+        ((*GOOD, "input=none.npz", "infer"), ("the input file is not there", "none.npz")),
+        ((*GOOD, "output=no/folder/out.npz", "infer"), ("the output file cannot be written", "no/folder")),
+        ((*GOOD, "output=models", "infer"), ("the output file cannot be written", "is a folder")),
+    ],
+)
+def test_words_that_nobody_knows(checkout: Checkout, arguments: tuple[str, ...], told: tuple[str, ...]) -> None:
+    checkout.run(*arguments).refused(*told)
+    assert checkout.left() == []
+
+
+def test_inputs_of_another_model(checkout: Checkout) -> None:
+    found = checkout.run(*GOOD, "input=models/README.md", "infer")
+    found.refused("the input file cannot be read", "README.md", ".npz or .npy")
+    found = checkout.run(*GOOD, "infer")
+    found.refused("no inputs are given", "input=FILE.npz")
+    assert not found.built
+
+
+def path_without(folder: Path, *missing: str) -> dict[str, str]:
+    """A PATH with everything that this one has, but some programs."""
+    folder.mkdir()
+    for place in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(place).glob("*") if place else ():
+            (folder / program.name).unlink(missing_ok=True)
+            if program.name not in missing:
+                (folder / program.name).symlink_to(program)
+    return {"PATH": str(folder)}
+
+
+@pytest.mark.parametrize(
+    ("board", "tool", "package"),
+    [
+        ("qemu_m3", "arm-none-eabi-gcc", "gcc-arm-none-eabi"),
+        ("ch32v", "riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf"),
+    ],
+)
+def test_without_the_cross_compiler(fresh: Checkout, tmp_path: Path, board: str, tool: str, package: str) -> None:
+    environment = path_without(tmp_path / "bin", tool)
+    found = fresh.run(f"board={board}", "model=mnist_nano_int8", environment=environment)
+    found.refused(f"{tool} is not installed", f"apt-get install {package}")
+    assert fresh.left() == []
+
+
+def test_a_good_build_outlives_a_missing_compiler(fresh: Checkout, tmp_path: Path) -> None:
+    assert fresh.run(*GOOD).code == 0
+    before = fresh.left()
+    found = fresh.run(*GOOD, "size", environment=path_without(tmp_path / "bin", "arm-none-eabi-gcc"))
+    found.refused("arm-none-eabi-gcc is not installed")
+    assert fresh.left() == before
+    again = fresh.run(*GOOD)
+    assert again.code == 0
+    assert not again.built
+
+
+def test_without_objdump(fresh: Checkout, tmp_path: Path) -> None:
+    found = fresh.run(*GOOD, environment=path_without(tmp_path / "bin", "arm-none-eabi-objdump"))
+    found.refused("arm-none-eabi-objdump is not installed", "apt-get install")
+    assert fresh.left() == []
+
+
+@pytest.mark.parametrize("target", ["run", "profile", "verify"])
+def test_without_the_emulator(checkout: Checkout, tmp_path: Path, target: str) -> None:
+    found = checkout.run(*GOOD, target, environment=path_without(tmp_path / "bin", "qemu-system-arm"))
+    found.refused("qemu-system-arm is not installed", "apt-get install qemu-system-arm")
+
+
+def test_a_fault_of_ours_is_one_line(fresh: Checkout) -> None:
+    with (fresh.root / "toolchain" / "commands" / "firmware.py").open("a") as source:
+        source.write(
+            "\n\ndef build_firmware(*_: object) -> None:\n    [][0]\n"
+        )
+    found = fresh.run(*GOOD)
+    found.failed("internal fault in 'firmware' (IndexError)", "build/internal-error.log")
+    assert len(found.error.strip().splitlines()) == 1
+    assert "build_firmware" in (fresh.root / "build" / "internal-error.log").read_text()
+    assert fresh.left() == []
+
+
+def test_a_command_that_cannot_be_loaded_is_one_line(fresh: Checkout) -> None:
+    (fresh.root / "toolchain" / "commands" / "listing.py").write_text("import a_module_that_is_not_there\n")
+    found = fresh.run("boards")
+    found.failed("internal fault in 'boards' (ModuleNotFoundError)")
+    assert len(found.error.strip().splitlines()) == 1
+
+
+def test_a_fault_before_any_target_is_one_line(fresh: Checkout) -> None:
+    with (fresh.root / "boards" / "loader.py").open("a") as source:
+        source.write("\n\ndef load_board(*_: object) -> None:\n    {}[1]\n")
+    found = fresh.run("board=bluepill", "model=mnist_nano_int8")
+    found.failed("internal fault in 'command line' (KeyError)")
+
+
+def test_damaged_board_data(fresh: Checkout) -> None:
+    (fresh.root / "boards" / "cores.toml").write_text("not [ toml")
+    fresh.run("board=bluepill", "model=mnist_nano_int8").refused("boards/cores.toml")
