@@ -24,7 +24,7 @@ GOOD = ("board=qemu_m3", "model=mnist_nano_int8")
         ((*GOOD, "runn"), ("there is no target 'runn'", "did you mean run?", "verify")),
         ((*GOOD, "upload"), ("there is no target 'upload'", "firmware, infer")),
         (("board=ch32v", "model=mnist_int9"), ("model=mnist_int9", "did you mean mnist_int8.tflite")),
-        (("board=ch32v", "model=/nowhere/at/all.tflite"), ("the model file is not there", "model=/nowhere/at/all.tflite")),
+        (("board=ch32v", "model=/nowhere/at/all.tflite"), ("the model file is not there", "model=/nowhere")),
         ((*GOOD, "console=usart"), ("'console'", "'usart'", "'uart', 'none'")),
         ((*GOOD, "verbose=maybe"), ("'verbose'", "'maybe'")),
         ((*GOOD, "input=none.npz", "infer"), ("the input file is not there", "none.npz")),
