@@ -113,6 +113,27 @@ def softmax_scaling(beta: float, scale: float, integer_bits: int = 5) -> tuple[i
     return quantize_multiplier(real)
 
 
+def inverse_square_root(values: NDArray[Any]) -> tuple[Raw, Raw]:
+    """GetInvSqrtQuantizedMultiplierExp of values from 1 to 2**31 - 1: (Q0 multipliers, left shifts), by five Newton
+    steps."""
+    values = np.asarray(values, np.int64)
+    x, shifts = np.maximum(values, 2), np.full(values.shape, 11, np.int64)
+    for _ in range(2):
+        large = x >= 1 << 29
+        x, shifts = np.where(large, x // 4, x), shifts + large
+    pairs = (31 - np.floor(np.log2(x)).astype(np.int64) - 1) // 2 - 1
+    x, shifts = x << 2 * pairs, shifts - pairs
+    half = rounding_shift(x >> 1, 1)
+    root = np.full(values.shape, 1 << 28, np.int64)
+    for _ in range(5):
+        cube = saturating_left(doubling_high_mul(doubling_high_mul(root, root), root), 6)
+        difference = doubling_high_mul((1 << 28) + (1 << 27), root) - doubling_high_mul(half, cube)
+        root = saturating_left(difference, 3)
+    root = doubling_high_mul(root, round(math.sqrt(0.5) * (1 << 31)))
+    root, shifts = np.where(shifts < 0, root << np.maximum(-shifts, 0), root), np.maximum(shifts, 0)
+    return np.where(values <= 1, INT32_MAX, root), np.where(values <= 1, 0, -shifts)
+
+
 def table_of(function: Callable[[float], float], low: float, high: float) -> NDArray[np.int16]:
     """gen_lut for int16: 513 samples of `function` between `low` and `high` as Q0.15, each moved by half of the
     interpolation's error in the middle of its step. Float32 throughout."""

@@ -59,6 +59,9 @@ class Function:
         value &= (1 << bits) - 1
         return ir.Constant(kind, value - (1 << bits) if value >> (bits - 1) and bits > 1 else value)
 
+    def double(self, value: float) -> ir.Constant:
+        return ir.Constant(F64, value)
+
     def float(self, value: float) -> ir.Constant:
         return ir.Constant(F32, value)
 
@@ -152,19 +155,28 @@ class Function:
             return self.builder.fcmp_unordered(relation, a, b)
         return self.builder.fcmp_ordered(relation, a, b)
 
+    def to_double(self, a: ir.Value) -> ir.Value:
+        """A float as double."""
+        return self.builder.fpext(a, F64)
+
+    def to_single(self, a: ir.Value) -> ir.Value:
+        """A double rounded to float."""
+        return self.builder.fptrunc(a, F32)
+
     def bits(self, a: ir.Value) -> ir.Value:
         """The i32 that holds a float's bits."""
         return self.builder.bitcast(a, I32)
 
     def from_bits(self, a: ir.Value) -> ir.Value:
-        return self.builder.bitcast(a, F32)
+        """The float of an i32, the double of an i64."""
+        return self.builder.bitcast(a, F64 if a.type == I64 else F32)
 
     def to_float(self, a: ir.Value) -> ir.Value:
-        """A signed i32 as float, rounded to nearest."""
+        """A signed integer as float, rounded to nearest."""
         return self.builder.sitofp(a, F32)
 
     def to_int(self, a: ir.Value) -> ir.Value:
-        """A float truncated to i32; its integral part must fit."""
+        """A float or double truncated to i32; its integral part must fit."""
         return self.builder.fptosi(a, I32)
 
     def load_f32(self, pointer: ir.Value, offset: Operand = 0) -> ir.Value:

@@ -67,7 +67,7 @@ def exp(f: Function, isa: Isa, x: Value) -> Value:
     fixed = f.lshr(fixed, f.minimum(f.maximum(f.sub(0, shift), 0), 31))
     low = f.mul(fixed, LOG2_E_HIGH)
     high = isa.multiply_high(f, fixed, f.const(LOG2_E_HIGH))
-    wide = f.builder.or_(f.builder.shl(f.zext(high, I64), f.const(32, I64)), f.zext(low, I64))
+    wide = f.or_(f.shl(f.zext(high, I64), 32), f.zext(low, I64))
     rest = isa.multiply_high(f, fixed, f.const(LOG2_E_LOW))
     wide = f.add(wide, f.sext(rest, I64))
     # The product has 54 or 60 bits behind the point; twice of it puts the point 32 - `integer_bits` below the top word.
@@ -102,7 +102,7 @@ def logistic(f: Function, isa: Isa, x: Value) -> Value:
     power = exp(f, isa, f.from_bits(f.select(low, bits, f.xor(bits, SIGN))))
     one = f.float(1.0)
     middle = f.fdiv(one, f.fadd(one, power))
-    return f.builder.select(low, power, f.builder.select(high, one, middle))
+    return f.select(low, power, f.select(high, one, middle))
 
 
 def tanh(f: Function, isa: Isa, x: Value) -> Value:
@@ -117,7 +117,7 @@ def tanh(f: Function, isa: Isa, x: Value) -> Value:
     one, two = f.float(1.0), f.float(2.0)
     large = f.fsub(one, f.fdiv(two, f.fadd(exp(f, isa, f.fadd(magnitude, magnitude)), one)))
     is_small = f.compare("<", f.bits(magnitude), float_bits(TANH_SMALL))
-    result = f.bits(f.builder.select(is_small, small, large))
+    result = f.bits(f.select(is_small, small, large))
     return f.from_bits(f.or_(result, f.and_(bits, SIGN)))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from compiler.codegen.builder import F32, I8, I16, I32, Function, Operand, Value
+from compiler.codegen.builder import F32, I8, I16, I32, I64, Function, Operand, Value
 from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels.kernel import CompileOptions, Kernel
@@ -30,16 +30,17 @@ class Element(Enum):
     UINT8 = "u8"
     INT16 = "s16"
     INT32 = "s32"
+    INT64 = "s64"
     FLOAT32 = "f32"
 
     @property
     def bytes(self) -> int:
-        return {"s8": 1, "u8": 1, "s16": 2}.get(self.value, 4)
+        return {"s8": 1, "u8": 1, "s16": 2, "s64": 8}.get(self.value, 4)
 
     def load(self, f: Function, pointer: Value, offset: Operand = 0) -> Value:
-        """An element as i32 (extended by its sign) or float."""
-        if self is Element.FLOAT32:
-            return f.load(F32, pointer, offset)
+        """An element as i32 (extended by its sign), i64 or float."""
+        if self in (Element.FLOAT32, Element.INT64):
+            return f.load(F32 if self is Element.FLOAT32 else I64, pointer, offset)
         value = f.load({1: I8, 2: I16, 4: I32}[self.bytes], pointer, offset)
         if self is Element.INT32:
             return value
@@ -59,6 +60,8 @@ ELEMENTS = {
     DType.UINT8: Element.UINT8,
     DType.INT16: Element.INT16,
     DType.INT32: Element.INT32,
+    DType.INT64: Element.INT64,
+    DType.BOOL: Element.UINT8,
     DType.FLOAT32: Element.FLOAT32,
 }
 

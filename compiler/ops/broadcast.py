@@ -12,12 +12,14 @@ from compiler.ops.definition import OperatorView
 
 def broadcasts_to_output(view: OperatorView) -> str | None:
     """The inputs' shapes broadcast to the output's."""
-    first, second, output = view.input(0).shape, view.input(1).shape, view.output().shape
+    shapes, output = [t.shape for t in view.inputs if t is not None], view.output().shape
     try:
-        joint = np.broadcast_shapes(first, second)
+        joint = np.broadcast_shapes(*shapes)
     except ValueError:
         joint = None
-    return None if joint == output and 0 not in output else f"{list(first)} and {list(second)} to {list(output)}"
+    if joint == output and 0 not in output:
+        return None
+    return f"{' and '.join(str(list(shape)) for shape in shapes)} to {list(output)}"
 
 
 def few_axes(view: OperatorView) -> str | None:
