@@ -4,18 +4,21 @@ output at a time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compiler.kernels.depthwise_pixels_dsp import DepthwiseGeneral, DepthwisePixels, DepthwiseQuads
 from compiler.kernels.depthwise_plane_dsp import EDGE_WORDS, DepthwisePlane
-from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Constant, KernelCall, Lowered
+from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Constant, KernelCall, Lowered, Place, Role
 from compiler.kernels.packing import accumulator_bounds, folded_bias
 from compiler.kernels.problems import DepthwiseConv2D, Window
-from compiler.kernels.requantize_dsp import plan
+from compiler.kernels.requantize_dsp import Requantizer, plan
 from compiler.kernels.row_ring_dsp import RingPlan
+
+_PLANES_LIMIT = 12288
+"""Bytes of scratch memory for the two planes; what needs more is cut into bands of rows."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,7 @@ class _Plane:
 
 
 def lower_depthwise_conv_2d(layer: DepthwiseConv2D) -> Lowered:
-    plane = _Plane.of(layer.window)
-    return _lower_plane(layer, plane) if plane else _lower_pixels(layer)
+    return _lower_plane(layer) if _bands(layer.window) else _lower_pixels(layer)
 
 
 def _lower_pixels(layer: DepthwiseConv2D) -> Lowered:
@@ -106,9 +108,9 @@ def _lower_pixels(layer: DepthwiseConv2D) -> Lowered:
     return Lowered((KernelCall(kernel, arguments),), ring.bytes if padded else 0, layer.macs)
 
 
-def _lower_plane(layer: DepthwiseConv2D, plane: _Plane) -> Lowered:
+def _lower_plane(layer: DepthwiseConv2D) -> Lowered:
     w = layer.window
-    channels, row = w.input_channels, w.input_width * w.input_channels
+    channels = w.input_channels
     flat = layer.weights.reshape(9, channels).T
     low, high = accumulator_bounds(flat, layer.bias, layer.input_zero_point)
     bias = folded_bias(flat, layer.bias, layer.input_zero_point)
@@ -121,15 +123,62 @@ def _lower_plane(layer: DepthwiseConv2D, plane: _Plane) -> Lowered:
     table = words[members].reshape(len(starts), 2 * words.shape[1])
     if channels % 2:
         table = np.concatenate([table, np.append(np.diff(starts), 0)[:, None]], 1)
+    calls, scratch = [], 0
+    for band in _bands(w):
+        call, used = _band_call(layer, band, records.form, _words(table), len(starts))
+        calls.append(call)
+        scratch = max(scratch, used)
+    return Lowered(tuple(calls), scratch, layer.macs)
 
+
+@dataclass(frozen=True)
+class _Band:
+    """Rows of the output that are computed together: their window, and the bytes before it in input and output."""
+
+    window: Window
+    plane: _Plane
+    input_offset: int
+    output_offset: int
+
+
+def _bands(w: Window) -> list[_Band]:
+    """The whole output if its planes are small, else bands of an even number of rows; none where the form does not
+    apply."""
+    rows, stride = w.output_height, w.stride_height
+    whole = _Plane.of(w)
+    if whole is None:
+        return []
+    if 2 * whole.bytes > _PLANES_LIMIT:
+        pairs = _PLANES_LIMIT // (2 * whole.row_bytes)
+        rows = max(2, 2 * (pairs - 1) if stride == 1 else (pairs - 1) // 2 * 2)
+    bands = []
+    for first in range(0, w.output_height, rows):
+        count = min(rows, w.output_height - first)
+        pairs = -(-count // 2) + 1 if stride == 1 else count + 1
+        top = first * stride - w.pad_top
+        begin, end = max(0, top), min(w.input_height, top + 2 * pairs)
+        window = replace(w, input_height=end - begin, output_height=count, pad_top=max(0, -top))
+        plane = _Plane.of(window)
+        if plane is None:
+            return []
+        row = w.input_width * w.input_channels
+        bands.append(_Band(window, plane, begin * row, first * w.output_width * w.output_channels))
+    return bands
+
+
+def _band_call(
+    layer: DepthwiseConv2D, band: _Band, form: Requantizer, table: Constant, pairs: int
+) -> tuple[KernelCall, int]:
+    w, plane = band.window, band.plane
+    channels, row = w.input_channels, w.input_width * w.input_channels
     zero = layer.input_zero_point & 255
-    pair = zero | zero << 8
+    padding = zero | zero << 8
     edges: list[tuple[int, ...]] = []
     if w.pad_top:
-        edges.append((0, 4 * w.pad_left, 16, pair))
+        edges.append((0, 4 * w.pad_left, 16, padding))
     if plane.last_half:
         last = 2 * plane.full.stop - w.pad_top
-        edges.append((last * row, plane.full.stop * plane.row_bytes + 4 * w.pad_left, 0, pair << 16))
+        edges.append((last * row, plane.full.stop * plane.row_bytes + 4 * w.pad_left, 0, padding << 16))
     block = 4 if w.stride_width == 2 and w.output_width % 4 == 0 else 2
     kernel = DepthwisePlane(
         w.stride_height,
@@ -139,15 +188,15 @@ def _lower_plane(layer: DepthwiseConv2D, plane: _Plane) -> Lowered:
         w.output_width % 2 == 1,
         w.stride_height == 1 and w.output_height % 2 == 1,
         channels % 2 == 1,
-        records.form,
+        form,
     )
     half = layer.input_zero_point & 0xFFFF
     arguments = (
-        INPUT,
-        OUTPUT,
-        _words(table),
+        Place(Role.INPUT, 0, band.input_offset),
+        Place(Role.OUTPUT, 0, band.output_offset),
+        table,
         SCRATCH,
-        len(starts),
+        pairs,
         channels,
         row,
         w.pad_top * row,
@@ -162,7 +211,7 @@ def _lower_plane(layer: DepthwiseConv2D, plane: _Plane) -> Lowered:
         w.output_width // block * block * 4 * w.stride_width,
         w.output_width * channels,
     )
-    return Lowered((KernelCall(kernel, arguments),), 2 * plane.bytes, layer.macs)
+    return KernelCall(kernel, arguments), 2 * plane.bytes
 
 
 def _weight_words(taps: NDArray[np.int64], stride: int) -> NDArray[np.int64]:

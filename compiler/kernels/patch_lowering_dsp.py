@@ -24,6 +24,10 @@ _DIRECT_DEPTH = 1024
 """Beyond this depth a single pixel's buffer (2 bytes an element) is not worth its memory."""
 
 
+_BUFFER_LIMIT = 16384
+"""Bytes of scratch memory for the patches of three pixels."""
+
+
 @dataclass(frozen=True)
 class _Way:
     """How patches are gathered: the form, its sizes as the kernel takes them, and the ring's."""
@@ -130,7 +134,7 @@ def _as_int8_sums(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 def _lower(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int) -> Lowered:
     weights = pack(matrix)
     records, quads = weights.records, weights.data.shape[1]
-    block, at_once = _block(matrix.channels, pixels)
+    block, at_once = _block(matrix.channels, pixels, quads)
     starts = _starts(matrix.channels, block)
     way = way_of(at_once)
     direct = way.gather.source is Source.FLAT and at_once == 1 and _is_direct(matrix, len(starts))
@@ -177,9 +181,10 @@ def _words(values: NDArray[np.int64]) -> Constant:
     return Constant((values & 0xFFFFFFFF).astype("<u4").tobytes())
 
 
-def _block(channels: int, pixels: int) -> tuple[int, int]:
-    """Channels x pixels in registers: 2 x 3 has the best ratio of SMLADs to loads that fits; 4 x 1 for one pixel."""
-    if pixels < 3:
+def _block(channels: int, pixels: int, quads: int) -> tuple[int, int]:
+    """Channels x pixels in registers: 2 x 3 has the best ratio of SMLADs to loads that fits; 4 x 1 for one pixel, or
+    where the buffer of three would be large."""
+    if pixels < 3 or 8 * 3 * quads > _BUFFER_LIMIT:
         return 4 if channels >= 4 else min(channels, 2), 1
     return min(channels, 2), 3
 
