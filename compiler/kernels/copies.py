@@ -89,7 +89,7 @@ class CopyKernel(PortableKernel):
         if axis < 0:
             self.unit.store(f, self.unit.load(f, source), target)
         elif axis == 0 and self.packed:
-            self._row(f, source, target)
+            copy_row(f, self.unit, self.lanes, source, target, f.integer("count0"))
         elif self.tables[axis]:
             self._by_table(f, axis, source, target)
         else:
@@ -112,16 +112,18 @@ class CopyKernel(PortableKernel):
 
         f.loop(f.integer(f"count{axis}"), body, [f.pointer(f"table{axis}")])
 
-    def _row(self, f: KernelFunction, source: Value, target: Value) -> None:
-        size = self.unit.bytes
 
-        def body(target: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
-            values = [self.unit.load(f, carried[0], lane * size) for lane in range(self.lanes)]
-            for lane, value in enumerate(values):
-                self.unit.store(f, value, target, lane * size)
-            return f.offset(target, self.lanes * size), [f.offset(carried[0], self.lanes * size)]
+def copy_row(f: KernelFunction, unit: Element, lanes: int, source: Value, target: Value, count: Value) -> Value:
+    """Emits the copy of `count` contiguous bytes, `lanes` units a step; returns the target behind them."""
+    size = unit.bytes
 
-        f.loop_until(f.offset(target, f.integer("count0")), target, body, [source])
+    def body(target: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
+        values = [unit.load(f, carried[0], lane * size) for lane in range(lanes)]
+        for lane, value in enumerate(values):
+            unit.store(f, value, target, lane * size)
+        return f.offset(target, lanes * size), [f.offset(carried[0], lanes * size)]
+
+    return f.loop_until(f.offset(target, count), target, body, [source])[0]
 
 
 @dataclass(frozen=True)
@@ -148,16 +150,24 @@ class FillKernel(PortableKernel):
         f.loop_until(f.offset(target, f.integer("bytes")), target, body)
 
 
-def copy(isa: Isa, source: Argument, target: Place, axes: Sequence[Axis], element_bytes: int) -> KernelCall:
+def copy(
+    isa: Isa, source: Argument, target: Place, axes: Sequence[Axis], element_bytes: int, shifts: Sequence[int] = ()
+) -> KernelCall:
     """The call that copies elements along `axes` (outermost first, all counts positive). Buffers are aligned to 16
-    bytes, so a place is aligned as its offset is; wider units are used where everything allows."""
+    bytes, so a place is aligned as its offset is; wider units are used where everything allows. `shifts` are distances
+    of whose multiples the places may be moved."""
     if element_bytes not in UNITS:
         axes, element_bytes = [*axes, Axis(element_bytes // 4, 4, 4)], 4
     loops = merged(axes)
     inner = loops[-1]
     packed = not inner.table and (inner.source == inner.target == element_bytes or inner == Axis(1, 0, 0))
     start = source.offset if isinstance(source, Place) else 0
-    rest = [start, target.offset, *(offset for axis in loops[: -1 if packed else None] for offset in axis.offsets)]
+    rest = [
+        start,
+        target.offset,
+        *shifts,
+        *(offset for axis in loops[: -1 if packed else None] for offset in axis.offsets),
+    ]
     unit, lanes = element_bytes, 1
     if packed:
         row = inner.count * element_bytes

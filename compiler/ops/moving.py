@@ -106,7 +106,7 @@ def _moving(
         wanted = [list(view.graph.tensor(output).shape) for output in view.operator.outputs]
         return None if found == wanted and blank.size else f"{wanted} for {found} from {list(blank.shape)}"
 
-    rules = (*constraints, _of_type(position), moderate_size, _same_quantization(position), moved_shapes)
+    rules = (*constraints, of_type(position), moderate_size, quantized_as(position), moved_shapes)
     return OperatorDefinition(name, parse, rules, reference, lower)
 
 
@@ -162,7 +162,9 @@ def _parameters(tensor: Tensor) -> tuple[tuple[float, ...], tuple[int, ...]]:
     return (quantization.scales, quantization.zero_points) if quantization else ((), ())
 
 
-def _of_type(position: int) -> Constraint:
+def of_type(position: int) -> Constraint:
+    """Input `position` can be moved, and the outputs have its type."""
+
     def check(view: OperatorView) -> str | None:
         moved = view.input(position)
         kinds = [view.graph.tensor(output).dtype for output in view.operator.outputs]
@@ -177,7 +179,9 @@ def _of_type(position: int) -> Constraint:
     )
 
 
-def _same_quantization(position: int) -> Constraint:
+def quantized_as(position: int) -> Constraint:
+    """Quantised outputs are quantised as input `position`."""
+
     def check(view: OperatorView) -> str | None:
         moved = view.input(position)
         for output in view.operator.outputs:

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that move, choose or convert elements: what they compute, what they refuse, and the same bytes on cores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.graph import DType, Tensor
+from compiler.ops.cast import TYPES
+from compiler.ops.definition import OperatorView
+from compiler.ops.gather import GatherAttributes
+from tests.unit.compiler.ops.build import evaluate, refusal, tensor, view
+from tests.unit.compiler.ops.together import check_together
+
+I32, I64, FLOAT, Q8 = DType.INT32, DType.INT64, DType.FLOAT32, DType.INT8
+EXTREMES = [0.0, -0.0, 0.9, -0.9, 1.5, -1.5, 127.9, -128.9, 255.5, 300.0, 2.0**31, -(2.0**31), 3e9, 4294967040.0, -3e9]
+BEYOND = [2.0**63, -(2.0**63), 1e30, -1e30, np.inf, -np.inf, np.nan]
+
+
+def numbers(index: int, *values: int, dtype: DType = I32) -> Tensor:
+    """A constant vector."""
+    return tensor(index, (len(values),), dtype, None, data=values)
+
+
+def gather(
+    data: tuple[int, ...], indices: tuple[int, ...], output: tuple[int, ...], *, axis: int = 0, batch: int = 0,
+    dtype: DType = Q8, by: DType = I32, known: Any = None,
+) -> OperatorView:  # fmt: skip
+    inputs = [tensor(0, data, dtype), tensor(1, indices, by, None, data=known)]
+    return view("GATHER", inputs, tensor(2, output, dtype), GatherAttributes(axis, batch))
+
+
+def gather_nd(data: tuple[int, ...], indices: tuple[int, ...], dtype: DType, by: DType = I32) -> OperatorView:
+    output = (*indices[:-1], *data[indices[-1] :])
+    return view("GATHER_ND", [tensor(0, data, dtype), tensor(1, indices, by, None)], tensor(2, output, dtype))
+
+
+def update(data: tuple[int, ...], block: tuple[int, ...], dtype: DType, by: DType = I32) -> OperatorView:
+    inputs = [tensor(0, data, dtype), tensor(1, block, dtype), tensor(2, (len(data),), by, None)]
+    return view("DYNAMIC_UPDATE_SLICE", inputs, tensor(3, data, dtype))
+
+
+def cast(source: DType, target: DType, count: int) -> OperatorView:
+    return view("CAST", [tensor(0, (count,), source, None)], tensor(1, (count,), target, None))
+
+
+def test_gather_is_take() -> None:
+    x = np.arange(24).reshape(2, 3, 4)
+    v = gather((2, 3, 4), (2,), (2, 2, 4), axis=-2, known=[2, 0])
+    np.testing.assert_array_equal(evaluate(v, x), x.take([2, 0], 1))
+    batched = gather((2, 3, 4), (2, 2), (2, 2, 4), axis=1, batch=1)
+    np.testing.assert_array_equal(evaluate(batched, x, [[0, 2], [1, 1]]), np.stack([x[0, [0, 2]], x[1, [1, 1]]]))
+
+
+def test_gather_refuses() -> None:
+    assert "of 3 cells" in str(refusal(gather((3, 4), (2,), (2, 4), known=[0, 3])))
+    assert "of 3 cells" in str(refusal(gather((3, 4), (2,), (2, 4), known=[0, -1])))
+    assert "axis 2" in str(refusal(gather((3, 4), (2,), (2, 4), axis=2)))
+    assert "output" in str(refusal(gather((3, 4), (2,), (4, 2))))
+    assert "INT16" in str(refusal(gather((3, 4), (2,), (2, 4), by=DType.INT16)))
+
+
+def test_indices_outside_are_clamped() -> None:
+    assert evaluate(gather((3,), (4,), (4,)), [5, 6, 7], [-1, 3, 1, 1 << 30]).tolist() == [5, 7, 6, 7]
+    v = gather_nd((2, 2), (2, 2), Q8)
+    assert evaluate(v, [[1, 2], [3, 4]], [[9, 0], [-9, 9]]).tolist() == [3, 2]
+
+
+def test_update_is_clamped() -> None:
+    v = update((3, 4), (2, 2), Q8)
+    changed = evaluate(v, np.zeros((3, 4)), [[1, 2], [3, 4]], [7, -7])
+    assert changed.tolist() == [[0, 0, 0, 0], [1, 2, 0, 0], [3, 4, 0, 0]]
+    assert "in INT8 [3, 4]" in str(refusal(update((3, 4), (2, 5), Q8)))
+
+
+@pytest.mark.parametrize("source", [t for t in TYPES if t is not FLOAT], ids=lambda t: t.name)
+@pytest.mark.parametrize("target", TYPES, ids=lambda t: t.name)
+def test_cast_of_integers_keeps_the_low_bits(source: DType, target: DType) -> None:
+    edges = [0, 1] if source is DType.BOOL else [np.iinfo(source.numpy).min, np.iinfo(source.numpy).max, 0, 1, 77]
+    got = evaluate(cast(source, target, len(edges)), edges)
+    if target is DType.BOOL:
+        assert got.tolist() == [e != 0 for e in edges]
+    elif target is FLOAT:
+        assert got.tolist() == [float(np.float32(e)) for e in edges]
+    else:
+        bits = 8 * target.bytes
+        wrapped = [int(e) & ((1 << bits) - 1) for e in edges]
+        signed = np.issubdtype(target.numpy, np.signedinteger)
+        assert got.tolist() == [w - (1 << bits) if signed and w >> (bits - 1) else w for w in wrapped]
+
+
+def test_cast_of_floats() -> None:
+    values = [*EXTREMES, *BEYOND]
+    low, high = -(1 << 31), (1 << 31) - 1
+    want = [0, 0, 0, 0, 1, -1, 127, -128, 255, 300, high, low, high, high, low, high, low, high, low, high, low, 0]
+    assert evaluate(cast(FLOAT, I32, len(values)), values).tolist() == want
+    assert evaluate(cast(FLOAT, DType.UINT32, 3), [3e9, 4294967040.0, -1.0]).tolist() == [
+        3 * 10**9,
+        4294967040,
+        2**32 - 1,
+    ]
+    assert evaluate(cast(FLOAT, I64, 3), [np.inf, -np.inf, np.nan]).tolist() == [2**63 - 1, -(2**63), 0]
+    assert evaluate(cast(FLOAT, DType.BOOL, 4), [0.0, -0.0, 1e-45, np.nan]).tolist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4f", "rv32imac"])
+def test_indexed_on_cores(core: str, tmp_path: Path) -> None:
+    views = {
+        "rows": gather((8, 3), (5,), (5, 3)),
+        "words": gather((8, 4), (5,), (5, 4), by=I64),
+        "middle axis": gather((2, 5, 2), (3,), (2, 3, 2), axis=1, dtype=FLOAT),
+        "batches": gather((2, 3, 5, 2), (2, 4), (2, 3, 4, 2), axis=2, batch=1, dtype=DType.INT16),
+        "long": gather((6, 2), (4,), (4, 2), dtype=I64),
+        "cells": gather_nd((3, 4, 2), (5, 2), Q8),
+        "elements": gather_nd((3, 4, 2), (5, 3), FLOAT, I64),
+        "update": update((5, 8), (2, 4), Q8),
+        "whole rows": update((5, 8), (2, 8), DType.INT16, I64),
+        "update of longs": update((4, 3, 2), (1, 2, 2), I64),
+    }
+    rng = np.random.default_rng(7)
+    inputs = []
+    for v in views.values():
+        for position, t in enumerate(v.inputs):
+            assert t is not None
+            is_index = position == len(v.inputs) - 1
+            inputs.append(rng.integers(-3 if is_index else -100, 9 if is_index else 100, t.shape).astype(t.dtype.numpy))
+    check_together(core, views, inputs, tmp_path)
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4f", "rv32imac"])
+def test_casts_on_cores(core: str, tmp_path: Path) -> None:
+    views, inputs = {}, []
+    for source in TYPES:
+        if source is FLOAT:
+            x = np.array([*EXTREMES, *BEYOND], np.float32)
+        elif source is DType.BOOL:
+            x = np.array([0, 1, 1], np.bool_)
+        else:
+            limits = np.iinfo(source.numpy)
+            x = np.array([limits.min, limits.max, 0, 1, limits.max // 3, limits.min // 7], source.numpy)
+        for target in TYPES:
+            views[f"{source.name} to {target.name}"] = cast(source, target, x.size)
+            inputs.append(x)
+    check_together(core, views, inputs, tmp_path)
