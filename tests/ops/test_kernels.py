@@ -29,7 +29,8 @@ FAST = (
     "slice__i8", "reverse__f", "tile__i8", "broadcast_to__f", "fb_mirror_i8", "mirror_pad_symmetric__i8",
     "space_to_depth__i8", "depth_to_space__f", "fb_resize_nearest_i16", "resize_nearest_align__i8",
     "resize_nearest_frac_hp__f", "space_to_batch__i8", "batch_to_space__f", "fb_resize_bilinear_align_u8",
-    "embedding__f", "gather_const__i8", "gather_idx__f", "resize_bilinear_align__f", "resize_bilinear_legacy__i8", "resize_bilinear_x2_hp__i16",
+    "resize_bilinear_align__f", "resize_bilinear_legacy__i8", "resize_bilinear_x2_hp__i16",
+    "embedding__f", "gather_const__i8", "gather_idx__f",
 )  # fmt: skip
 OTHER_CORES = ("cortex-m0", "cortex-m55", "rv32ec")
 OTHERS = (
