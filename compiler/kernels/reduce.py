@@ -83,9 +83,13 @@ class ReduceKernel(PortableKernel):
         """Loads what finishing needs, and returns what finishes a sum."""
         raise NotImplementedError
 
+    def combine(self, f: KernelFunction) -> Callable[[Value, Value], Value]:
+        """What adds an element to a sum."""
+        return f.fadd if self.element is Element.FLOAT32 else f.add
+
     def build(self, f: KernelFunction) -> None:
         start, finish, size = self.start(f), self.finish(f), self.element.bytes
-        add = f.fadd if self.element is Element.FLOAT32 else f.add
+        add = self.combine(f)
 
         def second(_: Value, carried: list[Value]) -> list[Value]:
             cell, step, *sums = carried
@@ -175,22 +179,24 @@ def reduce_integer(isa: Isa, r: Reduction, element: Element, finish: IntegerFini
     """The lowering of an integer reduction whose results stay within 30 bits."""
     left, right = split_shift(finish.shift)
     small = finish.largest << left < 1 << 29
-    kernel = IntegerReduceKernel(isa, element, _lanes(r), small)
+    kernel = IntegerReduceKernel(isa, element, reduction_lanes(r), small)
     tail = (finish.start, finish.multiplier, left, right, finish.zero_point, finish.minimum, finish.maximum)
-    return Lowered((KernelCall(kernel, (*_arguments(r, kernel), *tail)),))
+    return Lowered((KernelCall(kernel, (*reduction_arguments(r, kernel), *tail)),))
 
 
 def reduce_float(isa: Isa, r: Reduction, divisor: bytes) -> Lowered:
     """The lowering of a float reduction; `divisor` is a float32 in memory order."""
-    kernel = FloatReduceKernel(isa, Element.FLOAT32, _lanes(r))
-    return Lowered((KernelCall(kernel, (*_arguments(r, kernel), Constant(divisor))),))
+    kernel = FloatReduceKernel(isa, Element.FLOAT32, reduction_lanes(r))
+    return Lowered((KernelCall(kernel, (*reduction_arguments(r, kernel), Constant(divisor))),))
 
 
-def _lanes(r: Reduction) -> int:
+def reduction_lanes(r: Reduction) -> int:
+    """Neighbouring outputs that one walk can reduce."""
     return lanes_of(r.kept[-1].count) if r.kept and r.kept[-1].step == 1 else 1
 
 
-def _arguments(r: Reduction, kernel: ReduceKernel) -> tuple[Argument, ...]:
+def reduction_arguments(r: Reduction, kernel: ReduceKernel) -> tuple[Argument, ...]:
+    """The first arguments of a `ReduceKernel`."""
     size = kernel.element.bytes
     outer, inner = _two(r.kept)
     first, second = _two(r.reduced)

@@ -8,7 +8,6 @@ Source: TensorFlow Lite Micro, kernels/reduce_common.cc; TensorFlow Lite, kernel
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,47 +31,7 @@ from compiler.ops.constraints import (
     quantized_per_tensor,
 )
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
-
-
-@dataclass(frozen=True)
-class ReduceAttributes:
-    """Options of reductions; the file states the resulting shape."""
-
-    keep_dims: bool = False
-
-
-def parse(options: Any) -> ReduceAttributes:
-    return ReduceAttributes() if options is None else ReduceAttributes(bool(options.KeepDims()))
-
-
-def axes_of(view: OperatorView) -> frozenset[int]:
-    """The reduced axes, not negative."""
-    rank = len(view.input().shape)
-    return frozenset(int(axis) % rank for axis in view.input(1).constant.reshape(-1))
-
-
-def axes_exist(view: OperatorView) -> str | None:
-    """The axes are within the input's rank, and there is at least one."""
-    rank, axes = len(view.input().shape), view.input(1).constant.reshape(-1).tolist()
-    if axes and rank and all(-rank <= axis < rank for axis in axes):
-        return None
-    return f"axes {axes} of {list(view.input().shape)}"
-
-
-def reduced_shape(view: OperatorView) -> str | None:
-    """The output has the input's shape without the reduced axes, or with 1 in their place."""
-    shape, axes, got = view.input().shape, axes_of(view), view.output().shape
-    if view.attributes.keep_dims:
-        expected = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-    else:
-        expected = tuple(size for axis, size in enumerate(shape) if axis not in axes)
-    return None if got == expected and 0 not in shape else f"input {list(shape)}, output {list(got)}"
-
-
-def few_loops(view: OperatorView) -> str | None:
-    """At most two groups of adjacent axes are reduced, and at most two are kept."""
-    found = reduction(view.input().shape, axes_of(view))
-    return None if found.is_walkable else f"axes {sorted(axes_of(view))} of {list(view.input().shape)}"
+from compiler.ops.reducing import axes_exist, axes_of, few_loops, parse, reduced_shape
 
 
 def integer_finish(view: OperatorView, r: Reduction, mean: bool) -> IntegerFinish:
@@ -144,4 +103,4 @@ def _definition(name: str, mean: bool, *types: DType) -> OperatorDefinition:
     return OperatorDefinition(name, parse, constraints, reference, lower)
 
 
-DEFINITIONS = (_definition("MEAN", True, Q8, Q16, FLOAT), _definition("SUM", False, Q8, FLOAT))
+DEFINITIONS = (_definition("MEAN", True, Q8, DType.UINT8, Q16, FLOAT), _definition("SUM", False, Q8, FLOAT))

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUMSUM: running sums along an axis, in order. int32 and int64 wrap.
+
+Source: TensorFlow Lite, kernels/cumsum.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.graph import DType
+from compiler.isa import Isa
+from compiler.kernels.along import lines, running_sum
+from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import ELEMENTS
+from compiler.ops.axis import axis_of, one_axis
+from compiler.ops.constraints import constant, dtypes, inputs_between, output_dtype_as_input, same_shape
+from compiler.ops.definition import Array, OperatorDefinition, OperatorView
+
+
+@dataclass(frozen=True)
+class CumsumAttributes:
+    """Options of CUMSUM: `exclusive` leaves an element out of its own sum, `reverse` sums from the end."""
+
+    exclusive: bool = False
+    reverse: bool = False
+
+
+def parse(options: Any) -> CumsumAttributes:
+    return CumsumAttributes() if options is None else CumsumAttributes(options.Exclusive(), options.Reverse())
+
+
+def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
+    x = inputs[0]
+    assert x is not None
+    rows = np.moveaxis(x, axis_of(view), 0)
+    total, sums = np.zeros(rows.shape[1:], x.dtype), np.zeros(rows.shape, x.dtype)
+    with np.errstate(all="ignore"):
+        for position in range(len(rows))[:: -1 if view.attributes.reverse else 1]:
+            following = total + rows[position]
+            sums[position] = total if view.attributes.exclusive else following
+            total = following
+    return [np.moveaxis(sums, 0, axis_of(view))]
+
+
+def lower(view: OperatorView, isa: Isa) -> Lowered:
+    source, attributes = view.input(), view.attributes
+    along = lines(source.shape, axis_of(view))
+    return running_sum(isa, along, ELEMENTS[source.dtype], attributes.exclusive, attributes.reverse)
+
+
+DEFINITIONS = (
+    OperatorDefinition(
+        "CUMSUM",
+        parse,
+        (
+            inputs_between(2, 2),
+            dtypes(0, DType.INT32, DType.INT64, DType.FLOAT32),
+            output_dtype_as_input(),
+            constant(1, "The axis"),
+            one_axis,
+            same_shape,
+        ),
+        reference,
+        lower,
+    ),
+)

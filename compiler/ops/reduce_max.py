@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""REDUCE_MAX: the largest element along axes; raw where values are quantised.
+
+Source: TensorFlow Lite Micro, kernels/reduce_common.cc (EvalMaxHelper, EvalMinHelper).
+"""
+
+from __future__ import annotations
+
+from compiler.codegen.builder import Function, Value
+from compiler.graph import DType
+from compiler.kernels.float_functions import LARGEST
+from compiler.kernels.fold import Fold
+from compiler.ops.activation import INTEGER_RANGE
+from compiler.ops.reducing import folding
+
+
+def _float(f: Function, found: Value, value: Value) -> Value:
+    return f.select(f.fcompare(">", value, found), value, found)
+
+
+def _integer(f: Function, found: Value, value: Value) -> Value:
+    return f.maximum(found, value)
+
+
+INTEGERS = {dtype: Fold("max", bounds[0], _integer) for dtype, bounds in INTEGER_RANGE.items()}
+DEFINITIONS = (folding("REDUCE_MAX", {**INTEGERS, DType.FLOAT32: Fold("max", -LARGEST, _float)}),)
