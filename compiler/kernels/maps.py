@@ -156,6 +156,31 @@ class FloatMap(MapKernel):
         f.store(self.function.emit(f, self.isa, f.load(F32, source)), target)
 
 
+def sigmoid_curve(f: KernelFunction, scaled: Value, samples: Value, is_tanh: bool) -> Value:
+    """The logistic function or tanh, in steps of 1/32768, of an i32 in steps of 1/12288. `samples` is the address of
+    `sigmoid_table`.
+
+    Source: TensorFlow Lite, kernels/internal/reference/integer_ops/{logistic,tanh}.h.
+    """
+    sign = f.ashr(scaled, 31)
+    magnitude = f.sub(f.xor(scaled, sign), sign)
+    step_bits = 8 if is_tanh else 9
+    index = f.lshr(magnitude, step_bits)
+    saturated = f.compare_unsigned(">=", index, SIGMOID_STEPS - 1)
+    entry = f.offset(samples, f.shl(f.select(saturated, 0, index), 1))
+    below, above = (f.zext(f.load(I16, entry, offset)) for offset in (0, 2))
+    between = f.mul(f.sub(above, below), f.and_(magnitude, (1 << step_bits) - 1))
+    curve = f.add(f.shl(below, step_bits), between)
+    curve = f.select(saturated, 0xFFFF << 8 if is_tanh else 0x7FFF << 10, curve)
+    # A negative input takes the mirrored curve; ties round upwards on both sides, less one unit on this one.
+    if is_tanh:
+        curve = f.sub(curve, 1 << 23)
+        mirrored = f.sub(f.xor(curve, sign), sign)
+        return f.ashr(f.add(f.add(mirrored, 1 << 7), sign), 8)
+    mirrored = f.select(f.compare("<", scaled, 0), f.sub((1 << 25) - 1, curve), curve)
+    return f.lshr(f.add(mirrored, 1 << 9), 10)
+
+
 @dataclass(frozen=True)
 class SigmoidMap(MapKernel):
     """int16 logistic or tanh by linear interpolation in the reference's table of 256.
@@ -178,24 +203,7 @@ class SigmoidMap(MapKernel):
     def element(self, f: KernelFunction, source: Value, target: Value, lane: int) -> None:
         scaled = f.add(f.mul(f.load_s16(source), f.integer("multiplier")), f.integer("rounding"))
         scaled = f.ashr(scaled, f.integer("shift"))
-        sign = f.ashr(scaled, 31)
-        magnitude = f.sub(f.xor(scaled, sign), sign)
-        step_bits = 8 if self.is_tanh else 9
-        index = f.lshr(magnitude, step_bits)
-        saturated = f.compare_unsigned(">=", index, SIGMOID_STEPS - 1)
-        entry = f.offset(f.pointer("table"), f.shl(f.select(saturated, 0, index), 1))
-        below, above = (f.zext(f.load(I16, entry, offset)) for offset in (0, 2))
-        between = f.mul(f.sub(above, below), f.and_(magnitude, (1 << step_bits) - 1))
-        curve = f.add(f.shl(below, step_bits), between)
-        curve = f.select(saturated, 0xFFFF << 8 if self.is_tanh else 0x7FFF << 10, curve)
-        # A negative input takes the mirrored curve; ties round upwards on both sides, less one unit on this one.
-        if self.is_tanh:
-            curve = f.sub(curve, 1 << 23)
-            mirrored = f.sub(f.xor(curve, sign), sign)
-            result = f.ashr(f.add(f.add(mirrored, 1 << 7), sign), 8)
-        else:
-            mirrored = f.select(f.compare("<", scaled, 0), f.sub((1 << 25) - 1, curve), curve)
-            result = f.lshr(f.add(mirrored, 1 << 9), 10)
+        result = sigmoid_curve(f, scaled, f.pointer("table"), self.is_tanh)
         f.store_i16(result, target)
 
 

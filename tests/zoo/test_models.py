@@ -10,7 +10,7 @@ import pytest
 from boards.loader import load_board
 from compiler.compile import compile_graph
 from tests.harness import core_boards, run
-from tests.zoo.golden import FLOAT, INTEGER, SHIPPED, load
+from tests.zoo.golden import FLOAT, INTEGER, SHIPPED, STATEFUL, load
 from toolchain.target import target_of
 
 # Two core classes run every integer model each time; the rest of the product is the sweep.
@@ -26,14 +26,16 @@ FAST_OTHERS = (
     ("cortex-m55", "mlperf_ic_resnet_int8"),
     ("cortex-m55", "mlperf_kws_dscnn_int8"),
     ("cortex-m55", "mnist_int16x8"),
+    ("cortex-m55", "mww_v2_vad"),
     ("rv32imafc", "mnist_float"),
     ("rv32imafc", "mnist_int8"),
     ("rv32ec", "mnist_nano_int8"),
     ("rv32ec", "mnist_mlp_int8"),
     ("rv32ec", "mnist_int8"),
 )
-FAST = [(core, model) for core in FAST_CORES for model in (*SHIPPED, *INTEGER, *FLOAT)] + list(FAST_OTHERS)
-ALL = [(core, model) for core in core_boards() for model in (*SHIPPED, *INTEGER, *FLOAT)]
+MODELS = (*SHIPPED, *INTEGER, *FLOAT, *STATEFUL)
+FAST = [(core, model) for core in FAST_CORES for model in MODELS] + list(FAST_OTHERS)
+ALL = [(core, model) for core in core_boards() for model in MODELS]
 SWEEP = sorted(set(ALL) - set(FAST))
 
 
