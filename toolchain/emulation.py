@@ -19,7 +19,9 @@ from qemu.inputs import InputMemory
 from qemu.machine import Emulation, EmulatorError
 from qemu.profile import WINDOW
 from qemu.stack import StackRegion
-from toolchain.report import read_report
+from toolchain.files import write_text
+from toolchain.page import page
+from toolchain.report import read_report, write_report
 from toolchain.request import Request
 from toolchain.rows import Samples, TensorForm, split_outputs
 
@@ -38,6 +40,12 @@ class Built:
     @classmethod
     def of(cls, request: Request) -> Built:
         return cls(request.board, request.folder, read_report(request.folder / "report.json"))
+
+    def record(self) -> None:
+        """Keeps what a run has put into `report`, and draws it anew. SCons rebuilds for changed sources alone, so a
+        measured figure stays until the next build, which begins without."""
+        write_report(self.folder / "report.json", self.report)
+        write_text(self.folder / "report.html", page(self.report))
 
     @property
     def prefix(self) -> str:

@@ -21,7 +21,7 @@ def products(board: Board, prefix: str) -> tuple[str, ...]:
         images.append("emulator.elf")
         sources += _sources("emulator")
     reading = [f"{prefix}.ll", f"{prefix}.s"]
-    return (*images, "report.json", f"include/{prefix}.h", f"lib{prefix}.a", *sources, *reading)
+    return (*images, "report.json", "report.html", f"include/{prefix}.h", f"lib{prefix}.a", *sources, *reading)
 
 
 def _sources(stem: str) -> list[str]:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Request:
-    """One invocation. `folder` is build/<board>/<model>/; `input` and `output` are None where not given."""
+    """One invocation. `folder` is build/<board>/<model>/; `input`, `output` and `compare` are None where not given."""
 
     board: Board
     model: Path
@@ -28,6 +28,7 @@ class Request:
     console: str
     input: Path | None
     output: Path | None
+    compare: Path | None
     verbose: bool
     quiet: bool
 
@@ -48,19 +49,25 @@ class Request:
             )
         board = load_board(variables["board"])
         model = find_model(variables["model"], directory)
-        source = directory / variables["input"] if variables["input"] else None
-        if source is not None and not source.is_file():
-            raise UserError("the input file is not there", where=f"input={variables['input']}", got=str(source))
         return cls(
             board=board,
             model=model,
             folder=_folder(board, model),
             console=variables["console"],
-            input=source,
+            input=_existing("input", variables["input"], directory),
             output=_output(variables["output"], directory),
+            compare=_existing("compare", variables["compare"], directory),
             verbose=bool(variables["verbose"]),
             quiet=quiet,
         )
+
+
+def _existing(variable: str, name: str, directory: Path) -> Path | None:
+    """A file that the user names. UserError where it is not there."""
+    path = directory / name if name else None
+    if path is not None and not path.is_file():
+        raise UserError(f"the {variable} file is not there", where=f"{variable}={name}", got=str(path))
+    return path
 
 
 def _folder(board: Board, model: Path) -> Path:

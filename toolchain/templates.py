@@ -31,7 +31,7 @@ def render(name: str, values: Mapping[str, object]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,
+        autoescape=name.endswith(".html"),
     )
     filters: dict[str, Callable[..., object]] = {
         "c_draw": c_draw,

@@ -10,6 +10,7 @@ from toolchain.commands.firmware import firmware
 from toolchain.commands.infer import infer
 from toolchain.commands.listing import list_boards, list_operators
 from toolchain.commands.profile import profile
+from toolchain.commands.report import report
 from toolchain.commands.run import run
 from toolchain.commands.show import schedule, size
 from toolchain.commands.verify import verify
@@ -17,6 +18,7 @@ from toolchain.request import Request
 
 MODEL_COMMANDS: dict[str, Callable[[Request], None]] = {
     "firmware": firmware,
+    "report": report,
     "run": run,
     "infer": infer,
     "profile": profile,

@@ -9,8 +9,10 @@ from pathlib import Path
 from boards.loader import board_names, load_board
 from compiler.compile import compile_model
 from compiler.model import Model
+from toolchain.files import write_text
 from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
+from toolchain.page import page
 from toolchain.report import read_report
 from toolchain.request import Request
 from toolchain.target import target_of
@@ -43,6 +45,7 @@ def firmware(request: Request) -> None:
     shutil.rmtree(part, ignore_errors=True)
     try:
         build_firmware(request.board, compiled, part, options, terminal.line if request.verbose else _silent)
+        write_text(part / "report.html", page(read_report(part / "report.json")))
         _publish(part, request)
     finally:
         shutil.rmtree(part, ignore_errors=True)

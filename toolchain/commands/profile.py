@@ -11,7 +11,6 @@ import numpy as np
 from qemu.profile import Profile
 from qemu.profile import profile as count_instructions
 from toolchain.emulation import Built
-from toolchain.report import write_report
 from toolchain.request import Request
 from toolchain.rows import TensorForm, read_samples
 from toolchain.terminal import Terminal
@@ -35,7 +34,7 @@ def profile(request: Request) -> None:
         for dispatch, instructions in zip(dispatches, counted.inferences[0].dispatches, strict=True):
             dispatch["instructions"] = instructions
     built.report["instructions"] = counted.total
-    write_report(built.folder / "report.json", built.report)
+    built.record()
     _print(terminal, built, counted)
 
 

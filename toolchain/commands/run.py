@@ -55,6 +55,8 @@ def run(request: Request) -> None:
 
 def _conclude(terminal: Terminal, built: Built, outcome: Outcome, samples: Samples | None) -> None:
     bound = built.report["stack"]["bound"]
+    built.report["stack"]["measured"] = outcome.stack_used
+    built.record()
     terminal.stage("stack", f"{outcome.stack_used:,} bytes used of a proven bound of {bound:,}")
     if outcome.stack_used > bound:
         terminal.verdict(False, "the stack went beyond its proven bound")
