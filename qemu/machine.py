@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 import resource
 import select
+import shlex
 import socket
 import subprocess
 import tempfile
@@ -18,6 +20,8 @@ from boards.board import Emulator
 from qemu.command import Channels, Options, emulator_command
 from qemu.debugger import Debugger, DebuggerError
 from qemu.monitor import Monitor, MonitorError
+
+_log = logging.getLogger("kiln.commands")
 
 FIRST_PAUSE_S = 0.002
 LONGEST_PAUSE_S = 0.1
@@ -59,6 +63,7 @@ class Emulation:
         try:
             channels = Channels(*(their.fileno() for their in theirs))
             command = emulator_command(self.emulator, self.elf, channels, self._options)
+            _log.debug("%s", shlex.join(command))
             self._errors = tempfile.TemporaryFile()
             self._process = subprocess.Popen(
                 command,

@@ -93,18 +93,23 @@ class Powered:
         return self.stack.high_water(self.emulation)
 
 
-@contextmanager
-def powered(built: Built, seconds: float) -> Iterator[Powered]:
-    """Boots the firmware with a painted stack; kills the emulator at the end, or after `seconds`.
-
-    Raises CheckFailed where the firmware or the dialogue fails.
-    """
+def require_console(built: Built) -> None:
+    """UserError for firmware that cannot be talked to."""
     if built.report["console"] == "none":
         raise UserError(
             "this firmware has no console to talk to",
             allowed="console=uart",
             hint="build with console=uart to run it here",
         )
+
+
+@contextmanager
+def powered(built: Built, seconds: float) -> Iterator[Powered]:
+    """Boots the firmware with a painted stack; kills the emulator at the end, or after `seconds`.
+
+    Raises CheckFailed where the firmware or the dialogue fails.
+    """
+    require_console(built)
     stack = StackRegion.of(built.elf)
     try:
         with Emulation(built.board.emulator, built.elf, seconds) as emulation:

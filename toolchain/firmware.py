@@ -14,7 +14,7 @@ from toolchain import sources
 from toolchain.archive import write_archive
 from toolchain.elf_checks import check_image
 from toolchain.files import write_bytes, write_text
-from toolchain.gcc import GENERATED_FLAGS, CompileError, Compiler, Trace, compiler_for
+from toolchain.gcc import GENERATED_FLAGS, CompileError, Compiler, compiler_for
 from toolchain.images import write_images
 from toolchain.link import Image, Inputs, link_image
 from toolchain.options import FirmwareOptions
@@ -39,9 +39,7 @@ class FirmwareResult:
     twin_stack: StackBound | None
 
 
-def build_firmware(
-    board: Board, model: CompiledModel, out: Path, options: FirmwareOptions, trace: Trace = lambda _: None
-) -> FirmwareResult:
+def build_firmware(board: Board, model: CompiledModel, out: Path, options: FirmwareOptions) -> FirmwareResult:
     """Build everything below `out`: firmware.elf .bin .hex .map (.uf2), emulator.elf for boards that QEMU lacks,
     include/<prefix>.h, lib<prefix>.a, report.json, the generated sources, and LLVM IR and assembly for reading.
 
@@ -51,7 +49,7 @@ def build_firmware(
     out.mkdir(parents=True, exist_ok=True)
     for stale in ("firmware.elf", "emulator.elf"):
         (out / stale).unlink(missing_ok=True)
-    compiler = compiler_for(board.core, out.resolve(), trace)
+    compiler = compiler_for(board.core, out.resolve())
     header = write_text(out / "include" / f"{model.prefix}.h", sources.header(model))
     inputs = _inputs(compiler, model, options)
     image = link_image(compiler, board_site(board), inputs, options.alternatives)

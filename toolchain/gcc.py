@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -42,8 +43,7 @@ LINK_FLAGS = (
 )  # fmt: skip
 
 
-Trace = Callable[[str], None]
-"""Is told every command, as a shell would take it."""
+_log = logging.getLogger("kiln.commands")
 
 
 class CompileError(Exception):
@@ -65,7 +65,6 @@ class Compiler:
     core: Core
     gcc: Path
     directory: Path
-    trace: Trace = field(default=lambda _: None, compare=False)
 
     @property
     def is_arm(self) -> bool:
@@ -73,15 +72,12 @@ class Compiler:
 
     def run(self, arguments: Sequence[str]) -> Result:
         """Run gcc."""
-        return self._traced([str(self.gcc), *arguments])
+        return run_tool([str(self.gcc), *arguments], self.directory)
 
     def run_binutil(self, name: str, arguments: Sequence[str]) -> Result:
         """Run a binutils program of the same target (objdump, ...). UserError where it is missing."""
-        return self._traced([str(find_tool(self.core.gcc.removesuffix("gcc") + name, self.core.gcc)), *arguments])
-
-    def _traced(self, command: Sequence[str]) -> Result:
-        self.trace(shlex.join(command))
-        return run_tool(command, self.directory)
+        program = find_tool(self.core.gcc.removesuffix("gcc") + name, self.core.gcc)
+        return run_tool([str(program), *arguments], self.directory)
 
     def compile(self, source: Path, to: Path, flags: Sequence[str] = ()) -> None:
         """Compile C or preprocessed assembly (.S). CompileError with gcc's messages."""
@@ -138,9 +134,9 @@ class Compiler:
         return f"{self.core.gcc} {_query(self.gcc, ('-dumpfullversion',))}"
 
 
-def compiler_for(core: Core, directory: Path, trace: Trace = lambda _: None) -> Compiler:
+def compiler_for(core: Core, directory: Path) -> Compiler:
     """The core's compiler, run in `directory`. UserError where it is not installed."""
-    return Compiler(core, find_tool(core.gcc, core.gcc), directory, trace)
+    return Compiler(core, find_tool(core.gcc, core.gcc), directory)
 
 
 def find_tool(name: str, gcc: str) -> Path:
@@ -157,7 +153,8 @@ def find_tool(name: str, gcc: str) -> Path:
 
 
 def run_tool(command: Sequence[str], directory: Path) -> Result:
-    """Run a program to its end, with messages in the C locale."""
+    """Run a program to its end, with messages in the C locale. The logger `kiln.commands` is told of it."""
+    _log.debug("%s", shlex.join(command))
     done = subprocess.run(
         command,
         cwd=directory,

@@ -109,17 +109,24 @@ def _boxes(report: Mapping[str, Any]) -> tuple[Box, ...]:
         height = tensor["bytes"] * HEIGHT / size
         scratch = tensor["name"].startswith("scratch of dispatch")
         kind = "scratch" if scratch else "end" if tensor["name"] in ends else "tensor"
-        label = short(tensor["name"])
-        fits = height >= _LEAST_TEXT and len(label) * _LETTER < width - 10
+        name = short(tensor["name"])
+        label = _fitting(name, width) if height >= _LEAST_TEXT else ""
         end = tensor["offset"] + tensor["bytes"]
         title = (
-            f"{label}: {tensor['bytes']:,} bytes at {tensor['offset']:,} to {end - 1:,}, "
+            f"{name}: {tensor['bytes']:,} bytes at {tensor['offset']:,} to {end - 1:,}, "
             f"dispatches {tensor['first']} to {tensor['last']}"
         )
         y = HEIGHT - end * HEIGHT / size
-        return Box(kind, label if fits else "", title, tensor["first"] * WIDTH / steps, y, width, height)
+        return Box(kind, label, title, tensor["first"] * WIDTH / steps, y, width, height)
 
     return tuple(box(tensor) for tensor in report["arena"]["tensors"])
+
+
+def _fitting(name: str, width: float) -> str:
+    """As much of a name as a rectangle has room for: all, or its last parts."""
+    parts = name.split("/")
+    ends = ("/".join(parts[at:]) for at in range(len(parts)))
+    return next((end for end in ends if len(end) * _LETTER < width - 10), "")
 
 
 def _ticks(steps: int) -> tuple[tuple[int, float], ...]:

@@ -169,9 +169,12 @@ def _command(name: str, request: Request | None) -> Callable[[], None]:
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
     from toolchain.commands import COMMANDS, MODEL_COMMANDS
+    from toolchain.terminal import show_commands
 
     if request is None:
         return COMMANDS[name]
+    if request.verbose:
+        show_commands()
     return lambda: MODEL_COMMANDS[name](request)
 
 

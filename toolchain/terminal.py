@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,14 @@ _BAR = 40
 _CELL = 44
 _SIZE_COLUMNS: tuple[JustifyMethod, ...] = ("left", "left", "right", "right")
 _CODE, _CONSTANTS, _ARENA, _STATIC, _STACK, _FREE = "cyan", "blue", "green", "yellow", "magenta", "bright_black"
+
+
+def show_commands() -> None:
+    """From now on every program that is started is printed as a shell would take it."""
+    log = logging.getLogger("kiln.commands")
+    log.setLevel(logging.DEBUG)
+    if not log.handlers:
+        log.addHandler(logging.StreamHandler(sys.stdout))
 
 
 class Terminal:

@@ -95,9 +95,7 @@ def test_without_the_emulator(checkout: Checkout, tmp_path: Path, target: str) -
 
 def test_a_fault_of_ours_is_one_line(fresh: Checkout) -> None:
     with (fresh.root / "toolchain" / "commands" / "firmware.py").open("a") as source:
-        source.write(
-            "\n\ndef build_firmware(*_: object) -> None:\n    [][0]\n"
-        )
+        source.write("\n\ndef build_firmware(*_: object) -> None:\n    [][0]\n")
     found = fresh.run(*GOOD)
     found.failed("internal fault in 'firmware' (IndexError)", "build/internal-error.log")
     assert len(found.error.strip().splitlines()) == 1

@@ -44,7 +44,7 @@ def firmware(request: Request) -> None:
     part = request.folder.with_name(f".{request.folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
-        build_firmware(request.board, compiled, part, options, terminal.line if request.verbose else _silent)
+        build_firmware(request.board, compiled, part, options)
         write_text(part / "report.html", page(read_report(part / "report.json")))
         _publish(part, request)
     finally:
@@ -53,10 +53,6 @@ def firmware(request: Request) -> None:
     terminal.sizes(report)
     for note in report["notes"]:
         terminal.line(f"note: {note}", "yellow")
-
-
-def _silent(_: str) -> None:
-    """For commands that nobody wants to see."""
 
 
 def _publish(part: Path, request: Request) -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from qemu.profile import Profile
+from compiler.errors import CheckFailed
+from qemu.console import ConsoleError
+from qemu.machine import EmulatorError
+from qemu.profile import Profile, ProfileError
 from qemu.profile import profile as count_instructions
-from toolchain.emulation import Built
+from toolchain.emulation import Built, require_console
 from toolchain.request import Request
 from toolchain.rows import TensorForm, read_samples
 from toolchain.terminal import Terminal
@@ -27,9 +30,13 @@ def profile(request: Request) -> None:
     terminal.stage(
         "profile", f"{len(rows)} inferences on {request.board.core.name} under {request.board.emulator.machine}"
     )
-    counted = count_instructions(
-        request.board, built.elf, built.prefix, len(dispatches), rows, SECONDS, built.input_places
-    )
+    require_console(built)
+    try:
+        counted = count_instructions(
+            request.board, built.elf, built.prefix, len(dispatches), rows, SECONDS, built.input_places
+        )
+    except (ConsoleError, EmulatorError, ProfileError) as error:
+        raise CheckFailed(f"{built.elf.name} on {request.board.name} under the emulator: {error}") from error
     if counted.exact:
         for dispatch, instructions in zip(dispatches, counted.inferences[0].dispatches, strict=True):
             dispatch["instructions"] = instructions

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is built again and what is not, the same bytes everywhere, the cache, and what the options print."""
+
+from __future__ import annotations
+
+import json
+import resource
+from pathlib import Path
+
+import pytest
+
+from boards.loader import load_board
+from tests.cli.checkout import Checkout, files
+from tests.support import shared_dir
+from toolchain.products import products
+
+GOOD = ("board=ch32v", "model=mnist_nano_int8")
+BUILT = ("ch32v307", "mnist_nano_int8")
+
+
+def test_a_second_run_builds_nothing(checkout: Checkout) -> None:
+    first = checkout.run(*GOOD)
+    assert first.code == 0, first.error
+    assert first.built
+    before = files(checkout.folder(*BUILT))
+    again = checkout.run(*GOOD)
+    assert again.code == 0
+    assert "up to date" in again.out
+    assert files(checkout.folder(*BUILT)) == before
+
+
+def test_the_products_are_all_that_is_left(checkout: Checkout) -> None:
+    assert checkout.run(*GOOD).code == 0
+    wanted = products(load_board("ch32v"), "mnist_nano_int8")
+    assert sorted(files(checkout.folder(*BUILT))) == sorted(wanted)
+
+
+def test_what_a_run_measures_stays_and_builds_nothing(fresh: Checkout) -> None:
+    assert fresh.run(*GOOD).code == 0
+    folder = fresh.folder(*BUILT)
+    built = json.loads((folder / "report.json").read_text())
+    assert built["stack"]["measured"] is None
+    ran = fresh.run(*GOOD, "run")
+    assert ran.code == 0, ran.error
+    assert not ran.built
+    assert "PASS" in ran.out
+    measured = json.loads((folder / "report.json").read_text())
+    assert 0 < measured["stack"]["measured"] <= measured["stack"]["bound"]
+    measured["stack"]["measured"] = None
+    assert measured == built
+    assert "measured" in (folder / "report.html").read_text()
+    assert not fresh.run(*GOOD).built
+
+
+@pytest.mark.parametrize(
+    "source", ["compiler/arena.py", "firmware_templates/console.c.j2", "boards/chips/ch32v307.toml"]
+)
+def test_an_edited_source_builds_again(checkout: Checkout, source: str) -> None:
+    assert checkout.run(*GOOD).code == 0
+    with (checkout.root / source).open("a") as file:
+        file.write("# edited\n" if not source.endswith(".j2") else "/* edited */\n")
+    assert checkout.run(*GOOD).built
+    assert not checkout.run(*GOOD).built
+
+
+def test_options_and_edited_models_build_again(checkout: Checkout) -> None:
+    model = checkout.model("edited.tflite", (checkout.root / "models" / "mnist_nano_int8.tflite").read_bytes())
+    assert checkout.run(GOOD[0], model).built
+    assert checkout.run(GOOD[0], model, "console=none").built
+    assert not checkout.run(GOOD[0], model, "console=none").built
+    checkout.model("edited.tflite", (checkout.root / "models" / "mnist_int8.tflite").read_bytes())
+    assert checkout.run(GOOD[0], model, "console=none").built
+
+
+@pytest.mark.parametrize("board", ["ch32v", "pico"])
+def test_two_folders_give_the_same_bytes(tmp_path: Path, board: str) -> None:
+    found = []
+    for name in ("one", "another folder, with a longer name"):
+        made = Checkout(tmp_path / name)
+        done = made.run(f"board={board}", "model=mnist_int8")
+        assert done.code == 0, done.error
+        found.append(files(made.root / "build"))
+    assert {"firmware.elf", "firmware.bin", "firmware.hex", "emulator.elf", "report.json", "report.html"} <= {
+        Path(name).name for name in found[0]
+    }
+    assert sorted(found[0]) == sorted(found[1])
+    assert [name for name in found[0] if found[0][name] != found[1][name]] == []
+
+
+def test_the_cache_gives_another_checkout_everything(tmp_path: Path) -> None:
+    cache = f"cache={tmp_path / 'kept builds'}"
+    one, two = Checkout(tmp_path / "one"), Checkout(tmp_path / "two")
+    assert one.run(*GOOD, cache).built
+    found = two.run(*GOOD, cache, "run")
+    assert found.code == 0, found.error
+    assert not found.built
+    assert "PASS" in found.out
+    assert one.run(*GOOD, "run").code == 0
+    assert files(one.folder(*BUILT)) == files(two.folder(*BUILT))
+
+
+def test_cleaning_leaves_nothing_of_the_model(checkout: Checkout) -> None:
+    assert checkout.run(*GOOD).code == 0
+    assert checkout.run("-c", *GOOD).code == 0
+    assert not checkout.folder(*BUILT).exists()
+    assert checkout.run(*GOOD).built
+    assert checkout.run("-c").code == 0
+    assert not (checkout.root / "build").exists()
+
+
+def test_quiet_prints_the_sizes_alone(fresh: Checkout) -> None:
+    found = fresh.run("-Q", *GOOD)
+    assert found.code == 0
+    assert [line.split()[0] for line in found.out.splitlines()] == ["flash", "code", "RAM", "arena"]
+
+
+def test_verbose_prints_every_command(fresh: Checkout) -> None:
+    found = fresh.run("verbose=1", *GOOD, "run")
+    assert found.code == 0, found.error
+    lines = found.out.splitlines()
+    for tool, what in (
+        ("riscv64-unknown-elf-gcc ", "-c firmware.c -o firmware.o"),
+        ("riscv64-unknown-elf-gcc ", "-T firmware.ld"),
+        ("riscv64-unknown-elf-gcc ", "-o emulator.elf"),
+        ("riscv64-unknown-elf-ar ", "libmnist_nano_int8.a"),
+        ("riscv64-unknown-elf-objdump ", "emulator.elf"),
+        ("qemu-system-riscv32 ", "-machine virt"),
+    ):
+        assert [line for line in lines if tool in line and what in line], f"no {tool}with {what} in\n{found.out}"
+
+
+def test_a_cold_build_and_none_are_quick(fresh: Checkout) -> None:
+    """Seconds of the processor, which other work on the machine does not stretch; the limits are those of 2 cores."""
+
+    def seconds(*arguments: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert fresh.run(*arguments).code == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    model = shared_dir("zoo") / "models" / "mlperf_kws_dscnn_int8.tflite"
+    assert seconds("board=qemu_m4f", f"model={model}") < 10
+    assert seconds("board=qemu_m4f", f"model={model}") < 2
+
+
+def test_report_compares_two_builds(fresh: Checkout) -> None:
+    assert fresh.run(*GOOD).code == 0
+    other = fresh.folder(*BUILT) / "report.json"
+    found = fresh.run("-Q", "board=netduinoplus2", "model=mnist_int8", f"compare={other}", "report")
+    assert found.code == 0, found.error
+    assert "against mnist_nano_int8.tflite on ch32v307" in found.out
+    page = (fresh.folder("netduinoplus2", "mnist_int8") / "report.html").read_text()
+    assert "Against mnist_nano_int8.tflite on ch32v307" in page
+    fresh.run(*GOOD, "compare=nowhere.json", "report").refused("the compare file is not there")
+    fresh.run(*GOOD, "compare=models/README.md", "report").refused("this is not a report")
