@@ -60,7 +60,8 @@ class OperatorDefinition:
     fails. `reference(view, inputs)` computes the outputs bit-exactly with NumPy (docs of NUMERICS: TFLM's kernel).
     `lower(view, isa)` returns kernel calls whose places number the operator's *non-constant* operands by input
     position. `updates` are the input positions of variables that the operator changes: the reference changes these
-    arrays in place, and the kernels their memory. `computes` states that it has outputs.
+    arrays in place, and the kernels their memory. `computes` states that it has outputs,
+    `shapes_suffice` that these follow from the inputs' shapes alone.
     """
 
     name: str
@@ -70,6 +71,7 @@ class OperatorDefinition:
     lower: Callable[[OperatorView, Isa], Lowered]
     updates: tuple[int, ...] = ()
     computes: bool = True
+    shapes_suffice: bool = False
 
 
 def rule(constraint: Constraint) -> str:

@@ -19,8 +19,16 @@ from compiler.kernels.kernel import Constant, KernelCall, Lowered, Place, Role
 from compiler.ops.constraints import stated
 from compiler.ops.definition import Array, Constraint, OperatorDefinition, OperatorView
 
-MOVABLE = (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.BOOL)
-MOVABLE_ALL = (*MOVABLE, DType.INT64, DType.UINT32)
+MOVABLE = (
+    DType.FLOAT32,
+    DType.INT8,
+    DType.UINT8,
+    DType.INT16,
+    DType.INT32,
+    DType.UINT32,
+    DType.INT64,
+    DType.BOOL,
+)
 QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
 
 
@@ -35,10 +43,9 @@ def block_axes(counts: tuple[int, ...], source: tuple[int, ...], target: tuple[i
 
 
 def movable(view: OperatorView) -> str | None:
-    """Elements are FLOAT32, INT8, UINT8, INT16, INT32 or BOOL, or the result is known when the model is compiled."""
+    """Elements are FLOAT32, INT8, UINT8, INT16, INT32, UINT32, INT64 or BOOL."""
     kind = view.output().dtype
-    known = all(tensor is None or tensor.is_constant for tensor in view.inputs)
-    return None if kind in MOVABLE or (known and kind is DType.INT64) else kind.name
+    return None if kind in MOVABLE else kind.name
 
 
 def inputs_as_output(view: OperatorView) -> str | None:
@@ -168,15 +175,13 @@ def of_type(position: int) -> Constraint:
     def check(view: OperatorView) -> str | None:
         moved = view.input(position)
         kinds = [view.graph.tensor(output).dtype for output in view.operator.outputs]
-        if moved.dtype not in MOVABLE_ALL:
+        if moved.dtype not in MOVABLE:
             return f"input {position} is {moved.dtype.name}"
         others = [kind for kind in kinds if kind is not moved.dtype]
         return f"input {position} is {moved.dtype.name}, an output {others[0].name}" if others else None
 
-    return stated(
-        f"Input {position} and the outputs are of one type: {', '.join(k.name for k in MOVABLE)}, INT64 or UINT32.",
-        check,
-    )
+    names = ", ".join(kind.name for kind in MOVABLE[:-1])
+    return stated(f"Input {position} and the outputs are of one type: {names} or {MOVABLE[-1].name}.", check)
 
 
 def quantized_as(position: int) -> Constraint:

@@ -6,16 +6,12 @@ Source: TensorFlow Lite, kernels/internal/strided_slice_logic.h, kernels/strided
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.isa import Isa
-from compiler.kernels.copies import Axis, copy
-from compiler.kernels.kernel import OUTPUT, Lowered, Place, Role
-from compiler.ops.constraints import constant, inputs_between, output_dtype_as_input, same_quantization
-from compiler.ops.definition import Array, OperatorDefinition, OperatorView
-from compiler.ops.moving import movable, steps
+from compiler.ops.constraints import constant, inputs_between
+from compiler.ops.definition import Array, OperatorView
+from compiler.ops.moving import moving
 
 
 @dataclass(frozen=True)
@@ -93,43 +89,24 @@ def sliced_shape(view: OperatorView) -> str | None:
     return None if count and view.output().elements == count else f"{count} cells to {list(view.output().shape)}"
 
 
-def _axes(view: OperatorView) -> list[Axis]:
-    size, taken = view.input().dtype.bytes, slices(view)
-    source = steps(view.input().shape, size)
-    target = steps(tuple(len(r) for r in taken), size)
-    return [Axis(len(r), r.step * s, t) for r, s, t in zip(taken, source, target, strict=True)]
-
-
-def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
-    x = inputs[0]
-    assert x is not None
+def move(view: OperatorView, x: Array) -> list[Array]:
     for axis, taken in enumerate(slices(view)):
         x = x.take(list(taken), axis=axis)
     return [x.reshape(view.output().shape)]
 
 
-def lower(view: OperatorView, isa: Isa) -> Lowered:
-    size = view.input().dtype.bytes
-    offset = sum(r[0] * s for r, s in zip(slices(view), steps(view.input().shape, size), strict=True))
-    return Lowered((copy(isa, Place(Role.INPUT, 0, offset), OUTPUT, _axes(view), size),))
-
-
 DEFINITIONS = (
-    OperatorDefinition(
+    moving(
         "STRIDED_SLICE",
         parse,
         (
             inputs_between(4, 4),
-            movable,
-            output_dtype_as_input(),
-            same_quantization,
             constant(1, "begin"),
             constant(2, "end"),
             constant(3, "strides"),
             sound_entries,
             sliced_shape,
         ),
-        reference,
-        lower,
+        move,
     ),
 )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant folding by the operators' references. The shapes of a graph are known, so SHAPE folds whatever its input:
-chains like SHAPE, STRIDED_SLICE, PACK that compute the shape of a RESHAPE become constants."""
+"""Constant folding by the operators' references. The shapes of a graph are known, so SHAPE and others fold whatever
+their input: chains like SHAPE, STRIDED_SLICE, PACK that compute the shape of a RESHAPE become constants."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ def _is_known(graph: Graph, operator: Operator) -> bool:
     if operator.op not in operators() or not operator.outputs:
         return False
     known = (i == ABSENT or graph.tensor(i).is_constant for i in operator.inputs)
-    return operator.op == "SHAPE" or (bool(operator.inputs) and all(known))
+    return operators()[operator.op].shapes_suffice or (bool(operator.inputs) and all(known))

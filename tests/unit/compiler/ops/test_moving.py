@@ -48,6 +48,14 @@ def cast(source: DType, target: DType, count: int) -> OperatorView:
     return view("CAST", [tensor(0, (count,), source, None)], tensor(1, (count,), target, None))
 
 
+def choose(
+    op: str, condition: tuple[int, ...], first: tuple[int, ...], second: tuple[int, ...], output: tuple[int, ...],
+    dtype: DType = Q8,
+) -> OperatorView:  # fmt: skip
+    inputs = [tensor(0, condition, DType.BOOL, None), tensor(1, first, dtype), tensor(2, second, dtype)]
+    return view(op, inputs, tensor(3, output, dtype))
+
+
 def test_gather_is_take() -> None:
     x = np.arange(24).reshape(2, 3, 4)
     v = gather((2, 3, 4), (2,), (2, 2, 4), axis=-2, known=[2, 0])
@@ -129,6 +137,60 @@ def test_indexed_on_cores(core: str, tmp_path: Path) -> None:
             is_index = position == len(v.inputs) - 1
             inputs.append(rng.integers(-3 if is_index else -100, 9 if is_index else 100, t.shape).astype(t.dtype.numpy))
     check_together(core, views, inputs, tmp_path)
+
+
+def test_select_by_rows_and_by_broadcasting() -> None:
+    first, second = np.arange(6).reshape(3, 2), -np.arange(6).reshape(3, 2)
+    rows = choose("SELECT", (3,), (3, 2), (3, 2), (3, 2))
+    assert evaluate(rows, [True, False, True], first, second).tolist() == [[0, 1], [-2, -3], [4, 5]]
+    columns = choose("SELECT_V2", (2,), (3, 2), (1,), (3, 2))
+    assert evaluate(columns, [True, False], first, [9]).tolist() == [[0, 9], [2, 9], [4, 9]]
+    assert "to [3, 2]" in str(refusal(choose("SELECT_V2", (3,), (3, 2), (3, 2), (3, 2))))
+    unlike = [tensor(0, (2,), DType.BOOL, None), tensor(1, (2,)), tensor(2, (2,), scale=2.0)]
+    assert "scale and zero point of the output" in str(refusal(view("SELECT", unlike, tensor(3, (2,)))))
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4f", "rv32imac"])
+def test_select_on_cores(core: str, tmp_path: Path) -> None:
+    views = {
+        "elements": choose("SELECT", (3, 5), (3, 5), (3, 5), (3, 5)),
+        "rows": choose("SELECT", (3,), (3, 5), (3, 5), (3, 5), FLOAT),
+        "one": choose("SELECT_V2", (1,), (3, 5), (3, 5), (3, 5), DType.INT16),
+        "mixed": choose("SELECT_V2", (2, 1, 3, 1), (4, 1, 5), (2, 1, 3, 5), (2, 4, 3, 5)),
+        "long": choose("SELECT_V2", (2, 1), (3,), (2, 3), (2, 3), I64),
+    }
+    rng = np.random.default_rng(11)
+    operands = [t for v in views.values() for t in v.inputs if t is not None]
+    bounds = [(0, 2) if t.dtype is DType.BOOL else (-100, 100) for t in operands]
+    inputs = [rng.integers(*b, t.shape).astype(t.dtype.numpy) for b, t in zip(bounds, operands, strict=True)]
+    check_together(core, views, inputs, tmp_path)
+
+
+def test_known_results() -> None:
+    x = tensor(0, (2, 3))
+    assert evaluate(view("RANK", [x], tensor(1, (), I32, None)), np.zeros((2, 3))) == 2
+    assert evaluate(view("ZEROS_LIKE", [x], tensor(1, (2, 3))), np.ones((2, 3))).tolist() == [[0] * 3] * 2
+    assert "(3,)" in str(refusal(view("ZEROS_LIKE", [x], tensor(1, (2, 3), zero_point=3))))
+    shapes = [numbers(0, 3, 1), numbers(1, 2, 1, 4)]
+    assert evaluate(view("BROADCAST_ARGS", shapes, tensor(2, (3,), I32, None))).tolist() == [2, 3, 4]
+    assert refusal(view("BROADCAST_ARGS", [numbers(0, 3, 2), numbers(1, 3)], tensor(2, (2,), I32, None)))
+
+
+def ranged(start: float, limit: float, delta: float, count: int, dtype: DType = I32) -> OperatorView:
+    inputs = [tensor(i, (), dtype, None, data=value) for i, value in enumerate((start, limit, delta))]
+    return view("RANGE", inputs, tensor(3, (count,), dtype, None))
+
+
+def test_range() -> None:
+    assert evaluate(ranged(2, 9, 3, 3)).tolist() == [2, 5, 8]
+    assert evaluate(ranged(5, 0, -2, 3)).tolist() == [5, 3, 1]
+    want, value = [], np.float32(0)
+    for _ in range(10):
+        want.append(value)
+        value += np.float32(0.1)
+    assert evaluate(ranged(0, 0.95, 0.1, 10, FLOAT)).tolist() == want
+    assert "delta leads" in str(refusal(ranged(0, 5, -1, 5))) and refusal(ranged(0, 5, 0, 5))
+    assert "output [3]" in str(refusal(ranged(0, 5, 1, 3)))
 
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4f", "rv32imac"])
