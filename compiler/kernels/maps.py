@@ -15,19 +15,25 @@ from compiler.codegen.builder import F32, I8, I16, Value
 from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels.float_functions import FloatFunction, float_bits, round_half_away
-from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, KernelFunction, Lowered
+from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, KernelFunction, Lowered, Place
 from compiler.kernels.portable import PortableKernel
 
 SIGMOID_STEPS = 256
 _STORAGE = {1: I8, 2: I16}
 
 
-def byte_map(isa: Isa, count: int, table: NDArray[np.int8] | NDArray[np.uint8]) -> Lowered:
-    """`count` bytes through `table` [256], indexed by the input's bit pattern."""
+def byte_map(
+    isa: Isa,
+    count: int,
+    table: NDArray[np.int8] | NDArray[np.uint8],
+    source: Place = INPUT,
+    target: Place = OUTPUT,
+) -> Lowered:
+    """`count` bytes through `table` [256], indexed by the source's bit pattern."""
     constant, calls = Constant(table.tobytes(), 1), []
     for lanes, first, part in ((4, 0, count // 4 * 4), (1, count // 4 * 4, count % 4)):
         if part:
-            places = replace(INPUT, offset=first), replace(OUTPUT, offset=first)
+            places = tuple(replace(place, offset=place.offset + first) for place in (source, target))
             calls.append(KernelCall(ByteMap(isa, lanes), (*places, part, constant)))
     return Lowered(tuple(calls))
 

@@ -20,13 +20,13 @@ def _same_quantization(view: OperatorView) -> bool:
     return source.quantization == output.quantization and source.quantization is not None
 
 
-def _one_input(view: OperatorView) -> bool:
-    return len(view.inputs) == 1
+def _one_like_input(view: OperatorView) -> bool:
+    return len(view.inputs) == 1 and view.input().quantization == view.output().quantization
 
 
 IDENTITIES: Mapping[str, Callable[[OperatorView], bool]] = {
     "CAST": lambda view: True,
-    "CONCATENATION": _one_input,
+    "CONCATENATION": _one_like_input,
     "EXPAND_DIMS": lambda view: True,
     "PAD": lambda view: True,
     "PADV2": lambda view: True,

@@ -30,7 +30,7 @@ FAST = (
     "space_to_depth__i8", "depth_to_space__f", "fb_resize_nearest_i16", "resize_nearest_align__i8",
     "resize_nearest_frac_hp__f", "space_to_batch__i8", "batch_to_space__f", "fb_resize_bilinear_align_u8",
     "resize_bilinear_align__f", "resize_bilinear_legacy__i8", "resize_bilinear_x2_hp__i16",
-    "embedding__f", "gather_const__i8", "gather_idx__f",
+    "embedding__f", "gather_const__i8", "gather_idx__f", "one_hot__f", "fb_concat_u8",
 )  # fmt: skip
 OTHER_CORES = ("cortex-m0", "cortex-m55", "rv32ec")
 OTHERS = (

@@ -11,8 +11,10 @@ import pytest
 
 from compiler.graph import DType, Tensor
 from compiler.ops.cast import TYPES
+from compiler.ops.concatenation import ConcatenationAttributes
 from compiler.ops.definition import OperatorView
 from compiler.ops.gather import GatherAttributes
+from compiler.ops.one_hot import OneHotAttributes
 from tests.unit.compiler.ops.build import evaluate, refusal, tensor, view
 from tests.unit.compiler.ops.together import check_together
 
@@ -162,6 +164,54 @@ def test_select_on_cores(core: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(11)
     operands = [t for v in views.values() for t in v.inputs if t is not None]
     bounds = [(0, 2) if t.dtype is DType.BOOL else (-100, 100) for t in operands]
+    inputs = [rng.integers(*b, t.shape).astype(t.dtype.numpy) for b, t in zip(bounds, operands, strict=True)]
+    check_together(core, views, inputs, tmp_path)
+
+
+def one_hot(indices: tuple[int, ...], depth: int, axis: int, output: tuple[int, ...], by: DType = I32) -> OperatorView:
+    values = [tensor(i, (), kind, None, data=v) for i, kind, v in ((1, I32, depth), (2, FLOAT, 2.5), (3, FLOAT, -1.0))]
+    made = tensor(4, output, FLOAT, None)
+    return view("ONE_HOT", [tensor(0, indices, by, None), *values], made, OneHotAttributes(axis))
+
+
+def test_one_hot() -> None:
+    v = one_hot((2,), 3, -1, (2, 3))
+    assert evaluate(v, [1, -1]).tolist() == [[-1, 2.5, -1], [-1, -1, -1]]
+    assert evaluate(one_hot((2,), 3, 0, (3, 2)), [1, 3]).tolist() == [[-1, -1], [2.5, -1], [-1, -1]]
+    assert "by 3 at 0" in str(refusal(one_hot((2,), 3, 0, (2, 3))))
+
+
+def joined(axis: int, output: tuple[int, ...], *shapes: tuple[int, ...], dtype: DType = Q8) -> OperatorView:
+    inputs = [tensor(i, shape, dtype) for i, shape in enumerate(shapes)]
+    return view("CONCATENATION", inputs, tensor(9, output, dtype), ConcatenationAttributes(axis))
+
+
+def test_bytes_are_requantized_when_joined() -> None:
+    inputs = [tensor(0, (3,), DType.UINT8, 0.5, 10), tensor(1, (4,), DType.UINT8, 1.0, 0)]
+    v = view("CONCATENATION", inputs, tensor(2, (7,), DType.UINT8, 1.0, 0), ConcatenationAttributes(0))
+    # (11 - 10) / 2 and (9 - 10) / 2 are ties: away from zero.
+    assert evaluate(v, [11, 9, 255], [0, 7, 200, 255]).tolist() == [1, 0, 123, 0, 7, 200, 255]
+    assert refusal(v) is None
+    unlike = [tensor(0, (3,), scale=0.5), tensor(1, (4,))]
+    assert "UINT8" in str(refusal(view("CONCATENATION", unlike, tensor(2, (7,)), ConcatenationAttributes(0))))
+
+
+@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4f", "rv32imac"])
+def test_joins_and_marks_on_cores(core: str, tmp_path: Path) -> None:
+    unlike = [tensor(0, (2, 3), DType.UINT8, 0.3, 12), tensor(1, (2, 2), DType.UINT8, 0.7, 99)]
+    views = {
+        "requantized": view(
+            "CONCATENATION", unlike, tensor(2, (2, 5), DType.UINT8, 0.7, 99), ConcatenationAttributes(1)
+        ),
+        "bytes": joined(1, (2, 5, 3), (2, 2, 3), (2, 3, 3)),
+        "longs": joined(-1, (2, 3), (2, 1), (2, 2), dtype=I64),
+        "truths": joined(0, (5,), (2,), (3,), dtype=DType.BOOL),
+        "last axis": one_hot((3, 2), 5, -1, (3, 2, 5)),
+        "middle axis": one_hot((3, 2), 5, 1, (3, 5, 2), I64),
+    }
+    rng = np.random.default_rng(5)
+    operands = [t for v in views.values() for t in v.inputs if t is not None and not t.is_constant]
+    bounds = [(0, 256) if t.dtype is DType.UINT8 else (0, 2) if t.dtype is DType.BOOL else (-3, 9) for t in operands]
     inputs = [rng.integers(*b, t.shape).astype(t.dtype.numpy) for b, t in zip(bounds, operands, strict=True)]
     check_together(core, views, inputs, tmp_path)
 
