@@ -12,6 +12,8 @@ from compiler.passes.copy_outputs import copy_outputs
 from compiler.passes.fold_constants import fold_constants
 from compiler.passes.fuse_activations import fuse_activations
 from compiler.passes.fuse_padding import fuse_padding
+from compiler.passes.inline_subgraphs import inline_subgraphs
+from compiler.passes.join_parts import join_parts
 from compiler.passes.remove_dead import remove_dead
 from compiler.passes.remove_identities import remove_identities
 from compiler.passes.resolve_variables import resolve_variables
@@ -30,6 +32,8 @@ class Pass:
 PASSES = (
     Pass("resolve_variables", "turns resource variables into variables of the main graph", resolve_variables),
     Pass("fold_constants", "computes operators whose inputs are known, shapes included", fold_constants),
+    Pass("inline_subgraphs", "unrolls loops, chooses branches and expands composites", inline_subgraphs),
+    Pass("join_parts", "joins the parts of joined tensors at once", join_parts),
     Pass("remove_identities", "removes operators that pass their input on unchanged", remove_identities),
     Pass("fuse_padding", "gives convolutions the padding of a PAD before them", fuse_padding),
     Pass("fuse_activations", "gives operators the clamp of an activation after them", fuse_activations),

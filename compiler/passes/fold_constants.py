@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from compiler.graph import ABSENT, Graph, Operator
 from compiler.ops import operators
-from compiler.ops.definition import OperatorView
+from compiler.ops.definition import Array, OperatorView
 from compiler.passes.rewrite import with_operators
 from compiler.support import unsupported
 
@@ -16,13 +16,19 @@ from compiler.support import unsupported
 def fold_constants(graph: Graph) -> Graph:
     """Replaces operators with known results by constants."""
     for operator in graph.operators:
-        if _is_known(graph, operator) and unsupported(graph, operator) is None:
-            view = OperatorView(graph, operator)
-            operands = [None if i == ABSENT else graph.tensor(i).data for i in operator.inputs]
-            results = operators()[operator.op].reference(view, operands)
+        results = known_results(graph, operator)
+        if results is not None:
             tensors = (replace(t, data=r) for t, r in zip(graph.results(operator), results, strict=True))
             graph = with_operators(graph.with_tensors(*tensors), {graph.operators.index(operator): None})
     return graph
+
+
+def known_results(graph: Graph, operator: Operator) -> list[Array] | None:
+    """The outputs of a supported operator whose inputs are constant; None for others."""
+    if not _is_known(graph, operator) or unsupported(graph, operator) is not None:
+        return None
+    operands = [None if i == ABSENT else graph.tensor(i).data for i in operator.inputs]
+    return operators()[operator.op].reference(OperatorView(graph, operator), operands)
 
 
 def _is_known(graph: Graph, operator: Operator) -> bool:

@@ -22,6 +22,7 @@ FAST = (
     "dw_c1_m8_5x4__i16", "expand_squeeze__i8", "fb_add_1", "fb_conv_mult_gt1", "fb_dw_i16", "fb_fc_i16_b32",
     "fb_maxpool_i8_relu", "fb_mean_i16", "fb_mean_i8_c", "fb_mean_i8_rescale", "fb_relu6_i8_rescale",
     "fb_requant_i16_i8_5", "fb_requant_i8_i16_500", "fb_requant_u8_i8_500", "fb_strided_neg_i8", "fb_sub_2",
+    "fb_lstm_i8", "fb_svdf_f_r2_relu", "fb_svdf_i8_r1",
     "fb_sum_i8", "fc_wide_k__i16", "maxpool_3x3_s2_same__f", "maxpool_3x3_s2_same__i8", "mean_h__i8", "mean_hw__f",
     "pad_c__i8", "pad_hw__i16", "padv2__f", "quant_chain__q", "relu__i16", "relu_n1_to_1__f",
     "strided_slice_shrink__i8", "sub_bcast__i8", "zeropad_conv_bn_relu6__i8",
