@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels import maps
 from compiler.kernels.kernel import Lowered
@@ -21,19 +22,30 @@ from compiler.ops.constraints import inputs_between, quantized_per_tensor, same_
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
 from compiler.ops.rescaling import Rescaling
 
+LARGEST = (1 << 30) - 1
+"""No rescaled value goes beyond it (see `moderate_ratio`), so that INT32 outputs need no other clamp."""
 TARGETS = ("INT8", "UINT8", "INT16")
 
 
 def supported_types(view: OperatorView) -> str | None:
-    """The input is FLOAT32, INT8, UINT8 or INT16, the output INT8, UINT8 or INT16."""
+    """The input is FLOAT32, INT8, UINT8 or INT16, the output INT8, UINT8 or INT16; or the input is INT8 or INT16, the
+    output INT32."""
     source, output = view.input().dtype.name, view.output().dtype.name
-    return None if source in ("FLOAT32", *TARGETS) and output in TARGETS else f"input {source}, output {output}"
+    known = source in ("FLOAT32", *TARGETS) and output in TARGETS
+    return None if known or (source in ("INT8", "INT16") and output == "INT32") else f"input {source}, output {output}"
 
 
 def rescaling(view: OperatorView) -> Rescaling:
     """The requantisation of quantised values."""
     source, output = view.input(), view.output()
-    return Rescaling(source, output, source.scale / output.scale, *INTEGER_RANGE[output.dtype])
+    limits = INTEGER_RANGE[output.dtype] if output.dtype is not DType.INT32 else (-LARGEST, LARGEST)
+    return Rescaling(source, output, source.scale / output.scale, *limits)
+
+
+def int32_zero_point_is_zero(view: OperatorView) -> str | None:
+    """An INT32 output has zero point 0."""
+    output = view.output()
+    return f"zero point {output.zero_point}" if output.dtype is DType.INT32 and output.zero_point else None
 
 
 def moderate_ratio(view: OperatorView) -> str | None:
@@ -72,7 +84,14 @@ DEFINITIONS = (
     OperatorDefinition(
         "QUANTIZE",
         no_options,
-        (inputs_between(1, 1), supported_types, same_shape, quantized_per_tensor(0), moderate_ratio),
+        (
+            inputs_between(1, 1),
+            supported_types,
+            same_shape,
+            quantized_per_tensor(0),
+            int32_zero_point_is_zero,
+            moderate_ratio,
+        ),
         reference,
         lower,
     ),

@@ -18,7 +18,7 @@ from compiler.isa import Isa
 from compiler.kernels import softmax as kernels
 from compiler.kernels.kernel import Lowered
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
-from compiler.ops.constraints import inputs_between, int16_zero_points_are_zero, quantized_per_tensor, same_shape
+from compiler.ops.constraints import inputs_between, quantized_per_tensor, same_shape
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 
 BYTE_TYPES = (DType.INT8, DType.UINT8)
@@ -60,6 +60,12 @@ def output_scale(view: OperatorView) -> str | None:
     if output.zero_point == wanted[1] and abs(output.scale - wanted[0]) <= slack * wanted[0]:
         return None
     return f"scale {output.scale:.6g} zero point {output.zero_point}"
+
+
+def int16_input_zero_point(view: OperatorView) -> str | None:
+    """An INT16 input has zero point 0."""
+    source = view.input()
+    return f"zero point {source.zero_point}" if source.dtype is DType.INT16 and source.zero_point else None
 
 
 def depth_is_small_enough(view: OperatorView) -> str | None:
@@ -153,7 +159,7 @@ DEFINITIONS = (
             supported_types,
             same_shape,
             quantized_per_tensor(0),
-            int16_zero_points_are_zero,
+            int16_input_zero_point,
             output_scale,
             depth_is_small_enough,
             positive_beta,

@@ -62,6 +62,7 @@ STATEFUL = (
     "mww_v2_hey_mycroft",
     "mww_v2_okay_nabu",
     "mww_v2_vad",
+    "tflm_keyword_scrambled",
     "tflm_mnist_lstm_float",
     "tflm_mnist_lstm_int8",
 )
