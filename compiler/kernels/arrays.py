@@ -53,6 +53,9 @@ class ArrayFunction:
     def float(self, value: float) -> Array:
         return np.array([value], np.float32)
 
+    def value(self, operand: Array | int) -> Array:
+        return self.const(operand) if isinstance(operand, int) else operand
+
     def _pair(self, a: Array | int, b: Array | int) -> tuple[Array, Array]:
         kind = next((_NAMES[str(x.dtype)] for x in (a, b) if not isinstance(x, int)), "i32")
         left, right = (self.const(x, kind) if isinstance(x, int) else x for x in (a, b))

@@ -176,7 +176,7 @@ class ExactSumKernel(BinaryKernel):
         return f"{'sub' if self.subtract else 'add'}_{self._suffix}{'_w' if self.whole else ''}"
 
     def operation(self, f: KernelFunction) -> Binary:
-        small = self.element is Element.INT8
+        small = self.element is not Element.INT16
         left = LEFT_SHIFTS[self.element]
         zeros, by = {}, {}
         for name in ("first", "second"):
@@ -197,7 +197,7 @@ class ExactSumKernel(BinaryKernel):
         return combined
 
 
-LEFT_SHIFTS = {Element.INT8: 20, Element.INT16: 15}
+LEFT_SHIFTS = {Element.INT8: 20, Element.UINT8: 20, Element.INT16: 15}
 """By how much ADD and SUB shift their inputs left."""
 
 

@@ -32,6 +32,7 @@ from compiler.kernels.problems import IntegerSum
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops import layers
 from compiler.ops.activation import INTEGER_RANGE, Activation, float_range, quantized_range
+from compiler.ops.arithmetic import int32_kind
 from compiler.ops.broadcast import broadcasts_to_output, few_axes, operand
 from compiler.ops.constraints import (
     FLOAT,
@@ -42,8 +43,9 @@ from compiler.ops.constraints import (
     int16_zero_points_are_zero,
     output_dtype_as_input,
     quantized_per_tensor,
+    stated,
 )
-from compiler.ops.definition import Array, OperatorDefinition, OperatorView
+from compiler.ops.definition import Array, OperatorDefinition, OperatorView, rule
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,13 @@ class SumAttributes:
 
 def parse(options: Any) -> SumAttributes:
     return SumAttributes() if options is None else SumAttributes(Activation(options.FusedActivationFunction()))
+
+
+INT32_KINDS = {
+    1: int32_kind("add", lambda f, a, b: f.add(a, b)),
+    -1: int32_kind("sub", lambda f, a, b: f.sub(a, b)),
+}
+"""Plain int32 by sign."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ def sum_scales(view: OperatorView) -> SumScales:
 
 def output_scale_not_tiny(view: OperatorView) -> str | None:
     """The output scale is above twice the larger input scale / 2**20 (INT16: 2**15)."""
-    if not view.output().dtype.is_integer:
+    if view.output().dtype not in (Q8, DType.UINT8, Q16):
         return None
     twice = 2.0 * max(view.input(0).scale, view.input(1).scale)
     limit = twice / (1 << LEFT_SHIFTS[ELEMENTS[view.output().dtype]])
@@ -107,6 +116,8 @@ def _reference(sign: int) -> Callable[[OperatorView, Sequence[Array | None]], li
         first, second = inputs
         assert first is not None and second is not None
         output = view.output()
+        if output.dtype is DType.INT32:
+            return [np.broadcast_to(INT32_KINDS[sign].values(view, [first, second]), output.shape)]
         if output.dtype is DType.FLOAT32:
             total = first + second if sign > 0 else first - second
             return [float_numerics.clamp(total, *float_range(view.attributes.activation))]
@@ -118,6 +129,8 @@ def _reference(sign: int) -> Callable[[OperatorView, Sequence[Array | None]], li
 def _lower(sign: int) -> Callable[[OperatorView, Isa], Lowered]:
     def lower(view: OperatorView, isa: Isa) -> Lowered:
         output, activation = view.output(), view.attributes.activation
+        if output.dtype is DType.INT32:
+            return INT32_KINDS[sign].lower(view, isa)
         element = ELEMENTS[output.dtype]
         loops = merged(output.shape, view.input(0).shape, view.input(1).shape)
         shape = binary_shape(loops)
@@ -127,7 +140,7 @@ def _lower(sign: int) -> Callable[[OperatorView, Isa], Lowered]:
             return Lowered((KernelCall(kernel, common),))
         minimum, maximum = quantized_range(activation, output)
         whole = (minimum, maximum) == INTEGER_RANGE[Q8]
-        linear = fit(_function(view, sign)) if output.dtype is DType.INT8 else None
+        linear = fit(_function(view, sign)) if output.dtype is not Q16 else None
         scales = sum_scales(view)
         if isinstance(isa, VectorIsa) and output.dtype is DType.INT8 and (loops.first, loops.second) == ((1,), (1,)):
             return isa.integer_sum(
@@ -159,9 +172,10 @@ def _lower(sign: int) -> Callable[[OperatorView, Isa], Lowered]:
 
 
 def _function(view: OperatorView, sign: int) -> Function:
-    """The int8 sum over all pairs of inputs."""
+    """The int8 or uint8 sum over all pairs of inputs."""
     first, second, output = view.input(0), view.input(1), view.output()
-    everything = np.arange(-128, 128, dtype=np.int64)
+    lowest, highest = INTEGER_RANGE[output.dtype]
+    everything = np.arange(lowest, highest + 1, dtype=np.int64)
     domains = (everything[:, None], everything[None, :])
     return Function(
         domains,
@@ -174,15 +188,16 @@ def _function(view: OperatorView, sign: int) -> Function:
 
 
 def _definition(name: str, sign: int) -> OperatorDefinition:
+    one_scale = quantized_per_tensor(0, 1)
     constraints = (
         inputs_between(2, 2),
-        dtypes(0, Q8, Q16, FLOAT),
+        dtypes(0, Q8, DType.UINT8, Q16, DType.INT32, FLOAT),
         same_input_types,
         output_dtype_as_input(),
         layers.clamping_activation,
         broadcasts_to_output,
         few_axes,
-        quantized_per_tensor(0, 1),
+        stated(rule(one_scale), lambda view: None if view.input().dtype is DType.INT32 else one_scale(view)),
         int16_zero_points_are_zero,
         output_scale_not_tiny,
     )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """BATCH_MATMUL: products of matrices, whose leading axes broadcast; either may be transposed.
 
-int8 rescales with double rounding, int16 sums in 64 bits and rescales with one rounding. Float sums in order.
+int8 rescales with double rounding, and is a fully connected layer where the right matrix is constant; int16 sums in
+64 bits and rescales with one rounding. Float sums in order.
 Source: TensorFlow Lite Micro, kernels/batch_matmul.cc; TensorFlow Lite, kernels/internal/reference/batch_matmul.h.
 """
 
@@ -9,21 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from compiler.graph import DType
+from compiler import numerics
 from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.matmul import Form, Matrices, double_finish, long_finish, matmul
 from compiler.kernels.portable import ELEMENTS
+from compiler.kernels.problems import FullyConnected
 from compiler.numerics import (
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_int64,
     quantize_multiplier,
 )
-from compiler.ops.activation import INTEGER_RANGE
+from compiler.ops import layers
+from compiler.ops.activation import INTEGER_RANGE, Activation
 from compiler.ops.broadcast import operand
 from compiler.ops.constraints import (
     FLOAT,
@@ -77,13 +81,33 @@ def matching_shapes(view: OperatorView) -> str | None:
 
 
 def one_type(view: OperatorView) -> str | None:
-    """Input 1 has the type of input 0, or is INT8 beside INT16 with zero point 0."""
-    first, second = view.input(0), view.input(1)
-    if first.dtype is second.dtype:
-        return None
-    if (first.dtype, second.dtype) == (Q16, Q8) and second.quantization and not any(second.quantization.zero_points):
-        return None
-    return f"{first.dtype.name} and {second.dtype.name}"
+    """Both inputs have one type. (The reference leaves the output of INT16 times INT8 empty.)"""
+    first, second = view.input(0).dtype, view.input(1).dtype
+    return None if first is second else f"{first.name} and {second.name}"
+
+
+def is_shared_constant(view: OperatorView) -> bool:
+    """True where the operator is a fully connected layer: one constant int8 matrix on the right of all rows."""
+    second = view.input(1)
+    rows_in_order = not view.attributes.adj_x or view.input(0).shape[-1] == 1
+    return second.is_constant and second.dtype is Q8 and prod(second.shape[:-2]) == 1 and rows_in_order
+
+
+def layer(view: OperatorView) -> FullyConnected:
+    """The fully connected layer that a product with one constant matrix is."""
+    first, second, output = view.input(0), view.input(1), view.output()
+    weights = second.constant.reshape(second.shape[-2:]).astype(np.int8)
+    weights = weights if view.attributes.adj_y else np.ascontiguousarray(weights.T)
+    columns, depth = weights.shape
+    product = float(np.float32(first.scale) * np.float32(second.scale))
+    return FullyConnected(
+        batches=first.elements // depth,
+        weights=weights,
+        bias=np.zeros(columns, np.int64),
+        input_zero_point=first.zero_point,
+        filter_zero_point=second.zero_point,
+        requantization=layers.requantization([product / output.scale], columns, output, Activation.NONE),
+    )
 
 
 def multiplier(view: OperatorView) -> tuple[int, int]:
@@ -96,6 +120,8 @@ def moderate_sums(view: OperatorView) -> str | None:
     """INT8 sums of products stay below 2**31, results of the rescaling below 2**30."""
     if view.input().dtype is FLOAT:
         return None
+    if is_shared_constant(view):
+        return layers.moderate_multipliers(view)
     by, shift = multiplier(view)
     if view.input().dtype is Q16:
         return None if shift <= 0 else f"shift {shift}"
@@ -115,6 +141,9 @@ def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]
     lhs = np.swapaxes(lhs, -1, -2) if view.attributes.adj_x else lhs
     rhs = np.swapaxes(rhs, -1, -2) if view.attributes.adj_y else rhs
     output = view.output()
+    if output.dtype is not FLOAT and is_shared_constant(view):
+        found = numerics.fully_connected(layer(view), lhs.reshape(-1, lhs.shape[-1]))
+        return [found.astype(output.dtype.numpy).reshape(output.shape)]
     if output.dtype is FLOAT:
         total = np.zeros(output.shape, np.float32)
         with np.errstate(all="ignore"):
@@ -134,6 +163,8 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
     elements = ELEMENTS[first.dtype], ELEMENTS[second.dtype], ELEMENTS[output.dtype]
     if output.dtype is FLOAT:
         return matmul(isa, m, places, elements, Form.FLOAT)
+    if is_shared_constant(view):
+        return isa.fully_connected(layer(view))
     limits = INTEGER_RANGE[output.dtype]
     if output.dtype is Q16:
         return matmul(isa, m, places, elements, Form.LONG, long_finish(*multiplier(view), *limits))
@@ -148,7 +179,6 @@ DEFINITIONS = (
         (
             inputs_between(2, 2),
             dtypes(0, Q8, Q16, FLOAT),
-            dtypes(1, Q8, Q16, DType.FLOAT32),
             one_type,
             output_dtype_as_input(),
             matching_shapes,

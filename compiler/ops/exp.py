@@ -1,57 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""EXP: the exponential function. int8 by a table of 256.
+"""EXP: the exponential function. int8 by a table of 256, int16 by an interpolated one.
 
 Source: LiteRT, kernels/exp.cc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from compiler import float_numerics
-from compiler.isa import Isa
-from compiler.kernels import maps
-from compiler.kernels.float_functions import FloatFunction
-from compiler.kernels.kernel import Lowered
-from compiler.ops import byte_tables
-from compiler.ops.constraints import (
-    FLOAT,
-    Q8,
-    dtypes,
-    inputs_between,
-    output_dtype_as_input,
-    quantized_per_tensor,
-    same_shape,
-)
-from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
+from compiler.graph import DType
+from compiler.kernels import float_functions
+from compiler.ops.definition import OperatorView
+from compiler.ops.elementwise import computed, definition
+from compiler.ops.tables import looked_up
 
 
-def byte_table(view: OperatorView) -> Array:
-    """The outputs for all 256 inputs, in ascending order of the input."""
-    return byte_tables.through_floats(view.input(), view.output(), np.exp)
-
-
-def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
-    (x,) = inputs
-    assert x is not None
-    return [float_numerics.exp(x) if x.dtype == np.float32 else byte_tables.apply(byte_table(view), x)]
-
-
-def lower(view: OperatorView, isa: Isa) -> Lowered:
-    source = view.input()
-    if source.dtype is FLOAT:
-        return maps.float_map(isa, source.elements, FloatFunction.EXP)
-    return byte_tables.lower(isa, source, byte_table(view))
+def _real(view: OperatorView, x: float) -> float:
+    return float(np.exp(np.float32(x)))
 
 
 DEFINITIONS = (
-    OperatorDefinition(
+    definition(
         "EXP",
-        no_options,
-        (inputs_between(1, 1), dtypes(0, Q8, FLOAT), output_dtype_as_input(), same_shape, quantized_per_tensor(0)),
-        reference,
-        lower,
+        {
+            **looked_up(_real, DType.INT8, DType.INT16),
+            DType.FLOAT32: computed("exp", lambda f, isa, x, _: float_functions.exp(f, isa, x[0])),
+        },
     ),
 )

@@ -72,7 +72,7 @@ def _definition(name: str, minimum: float, maximum: float) -> OperatorDefinition
 
     constraints = (
         inputs_between(1, 1),
-        dtypes(0, Q8, Q16, FLOAT),
+        dtypes(0, Q8, DType.UINT8, Q16, FLOAT),
         output_dtype_as_input(),
         same_shape,
         quantized_per_tensor(0),
