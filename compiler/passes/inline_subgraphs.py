@@ -16,6 +16,8 @@ from compiler.graph import ABSENT, Graph, Operator, Tensor
 from compiler.ops.while_loop import MOST_OPERATORS
 from compiler.passes.fold_constants import known_results
 
+DEEPEST = 8
+"""The most subgraphs inside each other: a damaged file can name one inside itself."""
 INLINED = ("WHILE", "IF", "STABLEHLO_COMPOSITE")
 
 
@@ -40,6 +42,7 @@ class _Inliner:
         self.operators: list[Operator] = []
         self.constants: dict[tuple[int, int], int] = {}
         self.count = 0
+        self.depth = 0
 
     def run(self) -> Graph:
         named = {i: i for i in self.tensors}
@@ -50,7 +53,7 @@ class _Inliner:
 
     def _add(self, operator: Operator, named: dict[int, int]) -> None:
         """Appends an operator, its results or what takes its place; `named` learns where its outputs are."""
-        before, count = len(self.operators), self.count
+        before = len(self.operators)
         if operator.op in INLINED:
             try:
                 results = self._inlined(operator)
@@ -59,7 +62,6 @@ class _Inliner:
                 return
             except _Unsuitable:
                 del self.operators[before:]
-                self.count = count
         known = known_results(self._view(), operator)
         if known is None:
             self.operators.append(operator)
@@ -107,8 +109,16 @@ class _Inliner:
     def _subgraph(self, operator: Operator, number: int, arguments: Sequence[int]) -> tuple[int, ...]:
         """Puts a subgraph in; returns the tensors of its outputs."""
         subgraph = self.graph.subgraphs.get(number)
-        if subgraph is None or len(arguments) != len(subgraph.inputs) or ABSENT in arguments:
+        fits = subgraph is not None and len(arguments) == len(subgraph.inputs) and ABSENT not in arguments
+        if subgraph is None or not fits or self.depth == DEEPEST:
             raise _Unsuitable
+        self.depth += 1
+        try:
+            return self._put_in(operator, subgraph, number, arguments)
+        finally:
+            self.depth -= 1
+
+    def _put_in(self, operator: Operator, subgraph: Graph, number: int, arguments: Sequence[int]) -> tuple[int, ...]:
         named = dict(zip(subgraph.inputs, arguments, strict=True))
         for inner, outer in named.items():
             a, b = subgraph.tensor(inner), self.tensors[outer]

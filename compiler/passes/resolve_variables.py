@@ -20,9 +20,9 @@ Key = VarHandleAttributes
 def resolve_variables(graph: Graph) -> Graph:
     """The graph without the handles, reads and CALL_ONCE of variables that follow the rule; others stay as they are."""
     handles = _handles(graph)
-    if not handles:
-        return graph
     calls = [op for op in graph.operators if op.op == "CALL_ONCE"]
+    if not handles and not calls:
+        return graph
     initial: dict[Key, Tensor] = {}
     resolved: list[Operator] = []
     for call in calls:

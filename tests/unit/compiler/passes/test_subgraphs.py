@@ -165,3 +165,12 @@ def test_a_part_that_is_cut_stays() -> None:
     graph = graph.with_tensors(*pairs, replace(graph.tensor(3), data=np.array([1, 0], np.int32)))
     graph = graph.with_tensors(replace(graph.tensor(6), shape=(5, 2)))
     assert join_parts(graph).operators[-1].inputs == (0, 1, 5)
+
+
+def test_a_subgraph_inside_itself_is_refused() -> None:
+    graph = branch(True)
+    inner = replace(
+        graph.subgraphs[2], operators=(Operator(0, "STABLEHLO_COMPOSITE", (0,), (2,), CompositeAttributes(2)),) * 2
+    )
+    operator = Operator(0, "STABLEHLO_COMPOSITE", (0,), (2,), CompositeAttributes(2))
+    assert len(refused(replace(graph, operators=(operator,), subgraphs={2: inner}))) == 1
