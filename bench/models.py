@@ -18,6 +18,7 @@ from boards.loader import load_board
 from compiler.compile import compile_model
 from compiler.model import Model
 from qemu.profile import profile
+from toolchain.columns import Column
 from toolchain.commands.profile import random_rows
 from toolchain.emulation import Built
 from toolchain.firmware import build_firmware
@@ -98,8 +99,9 @@ def main() -> int:
                 (*row, measured.code, anchor.code, measured.constants, measured.arena, anchor.arena, measured.stack)
             )
             terminal.stage(name, f"{core}: {measured.instructions:,} instructions")
-    headers = ("model", "core", "instructions", "TFLM", "faster", "spread", "code B", "TFLM")
-    terminal.table((*headers, "constants B", "arena B", "TFLM", "stack B"), rows, right=range(2, 12))
+    sizes = ("code B", "TFLM", "constants B", "arena B", "TFLM", "stack B")
+    numbers = ("instructions", "TFLM", "faster", "spread", *sizes)
+    terminal.table((Column("model"), Column("core"), *(Column(name, number=True) for name in numbers)), rows)
     for fault in faults:
         terminal.line(f"above its ceiling: {fault}", "red")
     return 1 if faults else 0

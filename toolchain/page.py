@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolchain.differences import Comparison
+from toolchain.report import short_name
 from toolchain.templates import render
 
 WIDTH, HEIGHT = 1000, 300
@@ -89,11 +90,6 @@ def page(report: Mapping[str, Any], comparison: Comparison | None = None) -> str
     return render("report.html", values)
 
 
-def short(name: str) -> str:
-    """The start of a tensor's name: converters join the names of fused layers with semicolons."""
-    return name.split(";", 1)[0]
-
-
 def _bar(name: str, use: Mapping[str, int], kinds: tuple[str, ...]) -> Bar:
     total = max(use["total"], 1)
     parts = tuple(Part(kind, use[kind], 100 * use[kind] / total) for kind in kinds if use[kind])
@@ -109,7 +105,7 @@ def _boxes(report: Mapping[str, Any]) -> tuple[Box, ...]:
         height = tensor["bytes"] * HEIGHT / size
         scratch = tensor["name"].startswith("scratch of dispatch")
         kind = "scratch" if scratch else "end" if tensor["name"] in ends else "tensor"
-        name = short(tensor["name"])
+        name = short_name(tensor["name"])
         label = _fitting(name, width) if height >= _LEAST_TEXT else ""
         end = tensor["offset"] + tensor["bytes"]
         title = (
@@ -147,7 +143,7 @@ def _layers(report: Mapping[str, Any]) -> tuple[Layer, ...]:
         Layer(
             index=d["index"],
             op=d["op"],
-            name=short(d["name"]),
+            name=short_name(d["name"]),
             full_name=d["name"],
             kernel=d["kernel"],
             macs=d["macs"],

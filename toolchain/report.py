@@ -71,6 +71,11 @@ def _dispatch(dispatch: DispatchInfo) -> dict[str, Any]:
     }
 
 
+def short_name(tensor: str) -> str:
+    """The start of a tensor's name: converters join the names of fused layers with semicolons."""
+    return tensor.split(";", 1)[0]
+
+
 def write_report(path: Path, report: dict[str, Any]) -> Path:
     """Write a report with sorted keys, whole or not at all."""
     return write_text(path, json.dumps(report, indent=1, sort_keys=True) + "\n")

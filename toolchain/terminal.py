@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,8 +14,9 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from toolchain.columns import GAP, Column, fit, shorten
+
 _BAR = 40
-_CELL = 44
 _SIZE_COLUMNS: tuple[JustifyMethod, ...] = ("left", "left", "right", "right")
 _CODE, _CONSTANTS, _ARENA, _STATIC, _STACK, _FREE = "cyan", "blue", "green", "yellow", "magenta", "bright_black"
 
@@ -35,7 +37,7 @@ class Terminal:
         self.console = Console(highlight=False, soft_wrap=True)
         if not self.console.is_terminal:
             # Piped output is read by programs and in wide windows: never cut it.
-            self.console.width = 240
+            self.console.width = 1000
         self._started = time.monotonic()
 
     def stage(self, name: str, detail: str = "") -> None:
@@ -77,19 +79,24 @@ class Terminal:
             table.add_row("", legend, "", "")
         self.console.print(table)
 
-    def table(self, headers: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> None:
-        """A plain table; columns whose number is in `right` are aligned right. Long cells are cut."""
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for number, header in enumerate(headers):
-            table.add_column(header, justify="right" if number in right else "left", no_wrap=True)
-        for row in rows:
-            table.add_row(*(Text(f"{cell:,}" if isinstance(cell, int) else _elided(str(cell))) for cell in row))
+    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
+        """A plain table that fits the window; piped output is neither cut nor thinned out."""
+        texts = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
+        shown, widths = fit(columns, texts, self.console.width)
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
+        for i in shown:
+            table.add_column(columns[i].header, justify="right" if columns[i].number else "left", no_wrap=True)
+        for row in texts:
+            table.add_row(*(Text(shorten(row[i], width)) for i, width in zip(shown, widths, strict=True)))
         self.console.print(table)
 
-
-def _elided(text: str) -> str:
-    """A cell's text; converters join the names of fused layers, and the start tells them apart."""
-    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
+    def paragraph(self, text: str, indent: int) -> None:
+        """Words wrapped to the window; whole when piped."""
+        if self.console.is_terminal:
+            first, later = " " * indent, " " * (indent + 2)
+            self.line(textwrap.fill(text, self.console.width, initial_indent=first, subsequent_indent=later))
+        else:
+            self.line(" " * indent + text)
 
 
 def _bar(parts: Sequence[tuple[int, str]], limit: int) -> Text:

@@ -7,11 +7,12 @@ from boards.board import MemoryKind
 from boards.loader import board_names, load_board
 from compiler.ops import operators
 from compiler.ops.definition import rule
+from toolchain.columns import Column
 from toolchain.terminal import Terminal
 
 
 def list_boards() -> None:
-    """Every board: name and aliases, core, memory, how it runs in the emulator."""
+    """Every board: name and aliases, core, memory, and whether QEMU runs its firmware itself or as a twin."""
     rows = []
     for name in board_names():
         board = load_board(name)
@@ -22,11 +23,19 @@ def list_boards() -> None:
                 board.core.name,
                 f"{total[MemoryKind.FLASH] // 1024} K",
                 f"{total[MemoryKind.RAM] // 1024} K",
-                f"{board.emulator.machine}{'' if board.emulator.native else ' (twin)'}",
+                "itself" if board.emulator.native else "twin",
                 board.description,
             )
         )
-    Terminal().table(("board", "core", "flash", "RAM", "emulator", "description"), rows, right=(2, 3))
+    columns = (
+        Column("board"),
+        Column("core"),
+        Column("flash", number=True),
+        Column("RAM", number=True),
+        Column("QEMU"),
+        Column("description", cut=True),
+    )
+    Terminal().table(columns, rows)
 
 
 def list_operators() -> None:
@@ -35,4 +44,4 @@ def list_operators() -> None:
     for name, definition in operators().items():
         terminal.line(name, "bold")
         for constraint in definition.constraints:
-            terminal.line(f"    {rule(constraint)}")
+            terminal.paragraph(rule(constraint), 4)

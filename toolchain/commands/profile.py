@@ -13,7 +13,9 @@ from qemu.console import ConsoleError
 from qemu.machine import EmulatorError
 from qemu.profile import Profile, ProfileError
 from qemu.profile import profile as count_instructions
+from toolchain.columns import Column
 from toolchain.emulation import Built, require_console
+from toolchain.report import short_name
 from toolchain.request import Request
 from toolchain.rows import TensorForm, read_samples
 from toolchain.terminal import Terminal
@@ -50,9 +52,16 @@ def _print(terminal: Terminal, built: Built, counted: Profile) -> None:
     for d in built.report["dispatches"] if counted.exact else ():
         each = f"{d['instructions'] / d['macs']:.2f}" if d["macs"] else ""
         share = f"{100 * d['instructions'] / max(counted.total, 1):.1f} %"
-        rows.append((d["index"], d["op"], d["name"], d["kernel"], d["macs"], d["instructions"], share, each))
-    headers = ("#", "operator", "output", "kernel", "MACs", "instructions", "share", "a MAC")
-    terminal.table(headers, rows, right=(0, 4, 5, 6, 7))
+        name = short_name(d["name"])
+        rows.append((d["index"], d["op"], name, d["kernel"], d["macs"], d["instructions"], share, each))
+    columns = (
+        Column("#", number=True),
+        Column("operator"),
+        Column("output", cut=True, spare=2),
+        Column("kernel", cut=True, spare=1),
+        *(Column(name, number=True) for name in ("MACs", "instructions", "share", "a MAC")),
+    )
+    terminal.table(columns, rows)
     macs = sum(d["macs"] for d in built.report["dispatches"])
     rate = f", {counted.total / macs:.3f} a MAC" if macs else ""
     spread = f"; between inputs they differ by up to {counted.spread:,}" if counted.spread else ""

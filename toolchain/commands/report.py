@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler.errors import UserError
+from toolchain.columns import Column
 from toolchain.differences import Comparison, compare_reports
 from toolchain.emulation import Built
 from toolchain.files import write_text
@@ -53,4 +54,5 @@ def _print(terminal: Terminal, comparison: Comparison) -> None:
         (f.name, "" if f.now is None else f.now, "" if f.other is None else f.other, f.told)
         for f in (*comparison.figures, *comparison.layers)
     ]
-    terminal.table((f"against {comparison.title}", "this build", "the other", "change"), rows, right=(1, 2, 3))
+    numbers = (Column(name, number=True) for name in ("this build", "the other", "change"))
+    terminal.table((Column(f"against {comparison.title}", cut=True), *numbers), rows)

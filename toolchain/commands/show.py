@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from toolchain.columns import Column
 from toolchain.emulation import Built
+from toolchain.report import short_name
 from toolchain.request import Request
 from toolchain.terminal import Terminal
 
@@ -21,18 +23,26 @@ def schedule(request: Request) -> None:
             d["index"],
             d["op"],
             d["kernel"],
-            ", ".join(d["reads"]),
-            ", ".join(d["writes"]),
+            ", ".join(map(short_name, d["reads"])),
+            ", ".join(map(short_name, d["writes"])),
             d["macs"],
             d["constants_bytes"],
             d["scratch_bytes"],
         )
         for d in report["dispatches"]
     ]
-    headers = ("#", "operator", "kernel", "reads", "writes", "MACs", "constants B", "scratch B")
-    terminal.table(headers, rows, right=(0, 5, 6, 7))
+    columns = (
+        Column("#", number=True),
+        Column("operator"),
+        Column("kernel", cut=True),
+        Column("reads", cut=True, spare=2),
+        Column("writes", cut=True, spare=1),
+        *(Column(name, number=True) for name in ("MACs", "constants B", "scratch B")),
+    )
+    terminal.table(columns, rows)
     arena = report["arena"]
-    tensors = [(t["name"], t["offset"], t["bytes"], f"{t['first']}-{t['last']}") for t in arena["tensors"]]
+    tensors = [(short_name(t["name"]), t["offset"], t["bytes"], f"{t['first']}-{t['last']}") for t in arena["tensors"]]
     terminal.line("")
-    terminal.table(("arena buffer", "offset", "bytes", "dispatches"), tensors, right=(1, 2, 3))
+    numbers = (Column(name, number=True) for name in ("offset", "bytes", "dispatches"))
+    terminal.table((Column("arena buffer", cut=True), *numbers), tensors)
     terminal.line(f"arena {arena['bytes']:,} bytes; no plan can be below {arena['lower_bound']:,}", "bold")
