@@ -20,8 +20,14 @@ from compiler.graph import Graph
 from compiler.ops import layers
 from compiler.passes.channel_links import Link, Mask, Masks, link
 from compiler.passes.intervals import Constants, intervals
-from compiler.passes.slice_channels import slice_channels
+from compiler.passes.slice_channels import Cut, slice_channels
 from compiler.support import unsupported
+
+GRANULE = 4
+"""Kernels take four channels at a time. A width that is no multiple costs kernels of its own, about 3 KB of code in
+mlperf_vww_mobilenet_int8 on Cortex-M4, and saves no instructions."""
+MOST_FILLED = 8
+"""At most one channel in so many is added to get such a width."""
 
 
 def remove_channels(graph: Graph) -> Graph:
@@ -38,7 +44,8 @@ def remove_channels(graph: Graph) -> Graph:
     keep = _kept(graph, links, constants)
     if all(mask.all() for mask in keep.values()):
         return graph
-    return slice_channels(graph, links, keep, constants)
+    held = _rounded(links, keep)
+    return slice_channels(graph, links, {t: Cut(keep[t], held[t]) for t in keep}, constants)
 
 
 def _kept(graph: Graph, links: Mapping[int, Link], constants: Mapping[int, Constants]) -> Masks:
@@ -66,6 +73,27 @@ def _kept(graph: Graph, links: Mapping[int, Link], constants: Mapping[int, Const
         keep = {t: keep[t] | (used[t] & varying[t]) for t in keep}
         if _count(keep) == before:
             return keep
+
+
+def _rounded(links: Mapping[int, Link], keep: Masks) -> Masks:
+    """The channels that get a place: those kept, and others up to a multiple of GRANULE where few are missing."""
+    held = dict(keep)
+    for tensor in sorted(links):
+        count = int(held[tensor].sum())
+        if -count % GRANULE <= count // MOST_FILLED:
+            held[tensor] = _at_least(held[tensor], count + -count % GRANULE)
+            _tie(links, held)
+    return held
+
+
+def _tie(links: Mapping[int, Link], held: dict[int, Mask]) -> None:
+    """Sets what operators tie to channels that are set."""
+    before: dict[int, int] = {}
+    while before != _count(held):
+        before = _count(held)
+        for connection in links.values():
+            for tensor, mask in connection.tied(held).items():
+                held[tensor] = held[tensor] | mask
 
 
 def _count(keep: Masks) -> dict[int, int]:
