@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from compiler.graph import ABSENT, Graph, Operator, Tensor
 from compiler.kernels.problems import Window
-from compiler.ops import conv_2d, layers, mean, pad
+from compiler.ops import conv_2d, layers, pad, reducing
 from compiler.ops.definition import OperatorView
 from compiler.passes.intervals import ANALYSED, Constants
 
@@ -185,7 +185,7 @@ def _passing(view: OperatorView) -> Passing | None:
         if any(pad.paddings(view)[-1]):
             return None
     elif op in ("MEAN", "SUM"):
-        if len(source.shape) - 1 in mean.axes_of(view):
+        if len(source.shape) - 1 in reducing.axes_of(view):
             return None
     elif op not in (*POOLS, *SHAPERS):
         return None

@@ -16,9 +16,9 @@ from compiler.ops.conv_2d import Conv2DAttributes
 from compiler.ops.definition import OperatorView
 from compiler.ops.fully_connected import FullyConnectedAttributes
 from compiler.ops.geometry import AnyPadding, Padding, Slide
-from compiler.ops.mean import ReduceAttributes
 from compiler.ops.pooling import PoolAttributes
 from compiler.ops.pooling import slide as pool_slide
+from compiler.ops.reducing import ReduceAttributes
 
 Array = NDArray[Any]
 HUGE = 1 << 24
