@@ -12,9 +12,12 @@ from typing import ClassVar
 
 from compiler.codegen.builder import F32, I32, Value
 from compiler.codegen.requantize import Multiplier, multiply_by_quantized_multiplier
+from compiler.isa import PairIsa
 from compiler.kernels.float_functions import clamp
 from compiler.kernels.kernel import KernelFunction
 from compiler.kernels.portable import Element, PortableKernel
+
+QUAD = 4
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,14 @@ class SvdfKernel(PortableKernel):
 
     def multiply_add(self, f: KernelFunction, total: Value, a: Value, b: Value) -> Value:
         raise NotImplementedError
+
+    def products(self, f: KernelFunction, total: Value, x: Value, weights: Value) -> Value:
+        """`total` plus a step's products of inputs and weights."""
+        width = self.feature.bytes
+        for lane in range(self.input_lanes):
+            a, b = (self.feature.load(f, pointer, lane * width) for pointer in (x, weights))
+            total = self.multiply_add(f, total, a, b)
+        return total
 
     def newest(self, f: KernelFunction, total: Value) -> Value:
         """The feature to store, of a sum of products."""
@@ -100,11 +111,8 @@ class SvdfKernel(PortableKernel):
 
         def product(x: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
             weights, dot = carried
-            width = self.feature.bytes
-            for lane in range(self.input_lanes):
-                a, b = (self.feature.load(f, pointer, lane * width) for pointer in (x, weights))
-                dot = self.multiply_add(f, dot, a, b)
-            step = self.input_lanes * width
+            dot = self.products(f, dot, x, weights)
+            step = self.input_lanes * self.feature.bytes
             return f.offset(x, step), [f.offset(weights, step), dot]
 
         first = f.float(0.0) if is_float else f.load_i32(bias)
@@ -124,9 +132,11 @@ class SvdfKernel(PortableKernel):
 
 @dataclass(frozen=True)
 class IntegerSvdf(SvdfKernel):
-    """int8 inputs and outputs, a state of int8 or int16. The two biases hold the parts of the zero points."""
+    """int8 inputs and outputs, a state of int8 or int16. The two biases hold the parts of the zero points. With `quads`
+    four inputs are multiplied by pairs; rows of inputs start on 4 bytes."""
 
     state: Element
+    quads: bool
 
     parameters: ClassVar[tuple[str, ...]] = (
         *SvdfKernel.shape,
@@ -135,7 +145,8 @@ class IntegerSvdf(SvdfKernel):
 
     @property
     def name(self) -> str:
-        return f"svdf_s8_{self.state.value}_x{self.input_lanes}_x{self.past_lanes}"
+        quads = "_quads" if self.quads else ""
+        return f"svdf_s8_{self.state.value}_x{self.input_lanes}_x{self.past_lanes}{quads}"
 
     @property
     def feature(self) -> Element:
@@ -147,6 +158,17 @@ class IntegerSvdf(SvdfKernel):
 
     def multiply_add(self, f: KernelFunction, total: Value, a: Value, b: Value) -> Value:
         return f.add(total, f.mul(a, b))
+
+    def products(self, f: KernelFunction, total: Value, x: Value, weights: Value) -> Value:
+        if not self.quads:
+            return super().products(f, total, x, weights)
+        isa = self.isa
+        assert isinstance(isa, PairIsa)
+        for quad in range(0, self.input_lanes, QUAD):
+            pairs = (isa.extend_quad(f, f.load_i32(pointer, quad)) for pointer in (x, weights))
+            for a, b in zip(*pairs, strict=True):
+                total = isa.multiply_pairs(f, a, b, total)
+        return total
 
     def newest(self, f: KernelFunction, total: Value) -> Value:
         return self._rescaled(f, total, 1, self.state)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from compiler import float_numerics
 from compiler.codegen.requantize import split_shift
 from compiler.graph import DType, Tensor
-from compiler.isa import Isa
+from compiler.isa import Isa, PairIsa
 from compiler.kernels.kernel import Argument, Constant, KernelCall, Lowered, Place, Role
 from compiler.kernels.portable import ELEMENTS, lanes_of
-from compiler.kernels.svdf import FloatSvdf, IntegerSvdf
+from compiler.kernels.svdf import QUAD, FloatSvdf, IntegerSvdf
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.activation import Activation, float_range
 from compiler.ops.constraints import FLOAT, Q8, Q16, constant, quantized_per_tensor
@@ -165,7 +165,9 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
         Place(Role.INPUT, STATE), Place(Role.OUTPUT), s.batches, s.units, s.rank,
         s.inputs * weights.dtype.bytes, (s.memory - 1) * size,
     )  # fmt: skip
-    lanes = lanes_of(s.inputs), lanes_of(s.memory - 1) if s.memory > 1 else 0
+    quads = isinstance(isa, PairIsa) and not is_float and s.inputs % QUAD == 0
+    input_lanes = lanes_of(s.inputs) if not quads else 2 * QUAD if s.inputs % (2 * QUAD) == 0 else QUAD
+    lanes = input_lanes, lanes_of(s.memory - 1, 8) if s.memory > 1 else 0
     macs = s.batches * s.filters * (s.inputs + s.memory)
     if is_float:
         kernel = FloatSvdf(isa, *lanes, *float_range(view.attributes.activation))
@@ -173,7 +175,7 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
     numbers: list[int] = []
     for (multiplier, shift), tensor in zip(scales(view), (view.input(STATE), view.output()), strict=True):
         numbers += [multiplier, *split_shift(shift), tensor.zero_point]
-    call = KernelCall(IntegerSvdf(isa, *lanes, ELEMENTS[times.dtype]), (*shape, *numbers))
+    call = KernelCall(IntegerSvdf(isa, *lanes, ELEMENTS[times.dtype], quads), (*shape, *numbers))
     return Lowered((call,), macs=macs)
 
 

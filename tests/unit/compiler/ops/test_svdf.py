@@ -39,7 +39,7 @@ def svdf(state: DType, batches: int, inputs: int, units: int, memory: int, rank:
 
 
 @pytest.mark.parametrize("state", (DType.INT8, DType.INT16))
-@pytest.mark.parametrize("shape", ((1, 7, 3, 1, 2), (2, 4, 2, 6, 1), (1, 5, 2, 9, 3)))
+@pytest.mark.parametrize("shape", ((1, 7, 3, 1, 2), (2, 12, 2, 6, 1), (1, 16, 2, 9, 3)))
 def test_kernel_is_the_reference(state: DType, shape: tuple[int, int, int, int, int], tmp_path: Path) -> None:
     graph = svdf(state, *shape)
     assert refusal(OperatorView(graph, graph.operators[0])) is None
