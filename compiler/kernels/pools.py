@@ -92,14 +92,17 @@ class MaxPoolKernel(PoolKernel):
         return f.add(b, f.and_(difference, f.xor(f.ashr(difference, 31), -1)))
 
 
+@dataclass(frozen=True)
 class AveragePoolKernel(PoolKernel):
-    """The mean of each window's cells inside the input."""
+    """The mean of each window's cells inside the input; of int8, ties go away from zero or (`ties_up`) up."""
+
+    ties_up: bool = False
 
     parameters: ClassVar[tuple[str, ...]] = (*PoolKernel.parameters, "divisors")
 
     @property
     def name(self) -> str:
-        return f"average_pool_{self._suffix}"
+        return f"average_pool_{self._suffix}{'_up' if self.ties_up else ''}"
 
     def start(self, f: KernelFunction, cell: Value) -> list[Value]:
         return [f.float(0.0) if self.element is Element.FLOAT32 else f.const(0)] * self.lanes
@@ -115,16 +118,22 @@ class AveragePoolKernel(PoolKernel):
             return lambda value: f.builder.fdiv(value, count)
         half, reciprocal, shift = (f.load_i32(entry, 4 * i) for i in range(3))
 
+        def divide_up(total: Value) -> Value:
+            # `half` makes the sum positive: it has 128 for each cell more.
+            quotient = self.isa.multiply_high(f, f.shl(f.add(total, half), 2), reciprocal)
+            return f.sub(f.ashr(quotient, shift), BYTE_OFFSET)
+
         def divide(total: Value) -> Value:
             sign = f.ashr(total, 31)
             magnitude = f.add(f.sub(f.xor(total, sign), sign), half)
             quotient = f.ashr(self.isa.multiply_high(f, f.shl(magnitude, 2), reciprocal), shift)
             return f.sub(f.xor(quotient, sign), sign)
 
-        return divide
+        return divide_up if self.ties_up else divide
 
 
 DIVISOR_BYTES = 12
+BYTE_OFFSET = 128
 LARGEST_WINDOW = 1 << 13
 """Cells of an average's window for which sums stay under 2**29, as the division by reciprocal needs."""
 
@@ -135,8 +144,11 @@ def reciprocal(count: int) -> tuple[int, int]:
     return -(-(1 << 30 + shift) // count), shift
 
 
-def max_pool(isa: Isa, w: Window, element: Element, clamp_to: tuple[float, float] | None) -> Lowered:
-    """The maximum pool of one image, clamped to `clamp_to` where given."""
+def max_pool(
+    isa: Isa, w: Window, element: Element, clamp_to: tuple[float, float] | None, ties_up: bool = False
+) -> Lowered:
+    """The maximum pool of one image, clamped to `clamp_to` where given; it has no ties."""
+    del ties_up
     if element is Element.INT8 and isinstance(isa, VectorIsa):
         return isa.max_pool(w, _integers(clamp_to))
     lanes = lanes_of(w.input_channels)
@@ -144,20 +156,25 @@ def max_pool(isa: Isa, w: Window, element: Element, clamp_to: tuple[float, float
     return Lowered((KernelCall(kernel, (*window_arguments(w, element.bytes), w.input_channels // lanes)),))
 
 
-def average_pool(isa: Isa, w: Window, element: Element, clamp_to: tuple[float, float] | None) -> Lowered:
-    """The average pool of one image, clamped to `clamp_to` where given. Windows have at most LARGEST_WINDOW cells."""
-    if element is Element.INT8 and isinstance(isa, VectorIsa):
+def average_pool(
+    isa: Isa, w: Window, element: Element, clamp_to: tuple[float, float] | None, ties_up: bool = False
+) -> Lowered:
+    """The average pool of one image, clamped to `clamp_to` where given; int8 ties may go up. Windows have at most
+    LARGEST_WINDOW cells."""
+    if element is Element.INT8 and isinstance(isa, VectorIsa) and not ties_up:
         lowered = isa.average_pool(w, _integers(clamp_to))
         if lowered is not None:
             return lowered
     lanes = lanes_of(w.input_channels)
-    kernel = AveragePoolKernel(isa, element, lanes, *(clamp_to or (None, None)))
+    lowest, highest = clamp_to or (None, None)
+    kernel = AveragePoolKernel(isa, element, lanes, lowest, highest, ties_up)
     cells = grid(w)
     counts = [row.taps * column.taps for row in cells.rows for column in cells.columns]
     if element is Element.FLOAT32:
         divisors = b"".join(struct.pack("<f2i", count, 0, 0) for count in counts)
     else:
-        divisors = b"".join(struct.pack("<3i", count // 2, *reciprocal(count)) for count in counts)
+        offset = BYTE_OFFSET if ties_up else 0
+        divisors = b"".join(struct.pack("<3i", count // 2 + offset * count, *reciprocal(count)) for count in counts)
     arguments = (*window_arguments(w, element.bytes), w.input_channels // lanes, Constant(divisors))
     return Lowered((KernelCall(kernel, arguments),))
 

@@ -15,7 +15,7 @@ import numpy as np
 from compiler import float_numerics, hybrid_numerics, numerics
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import float_layers, hybrid_layers, wide_layers
+from compiler.kernels import float_layers, hybrid_layers, nine_bit_layers, wide_layers
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FloatLayer, Requantization, Window
 from compiler.ops import hybrid, layers
@@ -27,7 +27,7 @@ from compiler.ops.geometry import AnyPadding, Padding, Slide
 
 @dataclass(frozen=True)
 class Conv2DAttributes:
-    """Options of CONV_2D."""
+    """Options of CONV_2D. `from_uint8`: the layer was uint8, with one scale for all weights."""
 
     padding: AnyPadding
     stride_height: int
@@ -35,6 +35,7 @@ class Conv2DAttributes:
     dilation_height: int = 1
     dilation_width: int = 1
     activation: Activation = Activation.NONE
+    from_uint8: bool = False
 
 
 def parse(options: Any) -> Conv2DAttributes:
@@ -85,9 +86,9 @@ def problem(view: OperatorView) -> Conv2D | DepthwiseConv2D:
     source, weights, output = view.input(), view.input(layers.FILTER_POSITION), view.output()
     window = slide(view).window(source, output)
     rescale = layers.requantization(
-        layers.channel_multipliers(source, weights, output), window.output_channels, output, view.attributes.activation
+        layers.real_multipliers(view), window.output_channels, output, view.attributes.activation
     )
-    return grouped(view, window, weights.constant.astype(np.int8), rescale)
+    return grouped(view, window, weights.constant, rescale)
 
 
 def grouped(view: OperatorView, window: Window, weights: Array, rescale: Requantization) -> Conv2D | DepthwiseConv2D:
@@ -154,7 +155,9 @@ def _lower_image(view: OperatorView, isa: Isa) -> Lowered:
         if isinstance(layer, Conv2D):
             return wide_layers.conv_2d(isa, layer)
         return wide_layers.depthwise_conv_2d(isa, layer)
-    return isa.conv_2d(layer) if isinstance(layer, Conv2D) else isa.depthwise_conv_2d(layer)
+    if isinstance(layer, Conv2D):
+        return nine_bit_layers.conv_2d(isa, layer)
+    return nine_bit_layers.depthwise_conv_2d(isa, layer)
 
 
 DEFINITIONS = (

@@ -14,7 +14,7 @@ import numpy as np
 from compiler import float_numerics, hybrid_numerics, numerics
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import float_layers, hybrid_layers, wide_layers
+from compiler.kernels import float_layers, hybrid_layers, nine_bit_layers, wide_layers
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.problems import DepthwiseConv2D, FloatLayer
 from compiler.ops import hybrid, layers
@@ -68,11 +68,11 @@ def problem(view: OperatorView) -> DepthwiseConv2D:
     window = slide(view).window(source, output)
     return DepthwiseConv2D(
         window=window,
-        weights=weights.constant[0].astype(np.int8),
+        weights=weights.constant[0],
         bias=layers.bias_values(view, window.output_channels),
         input_zero_point=source.zero_point,
         requantization=layers.requantization(
-            layers.channel_multipliers(source, weights, output),
+            layers.real_multipliers(view),
             window.output_channels,
             output,
             view.attributes.activation,
@@ -115,7 +115,7 @@ def _lower_image(view: OperatorView, isa: Isa) -> Lowered:
         return float_layers.depthwise_conv_2d(float_problem(view))
     if view.input().dtype is DType.INT16:
         return wide_layers.depthwise_conv_2d(isa, problem(view))
-    return isa.depthwise_conv_2d(problem(view))
+    return nine_bit_layers.depthwise_conv_2d(isa, problem(view))
 
 
 DEFINITIONS = (

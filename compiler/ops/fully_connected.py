@@ -17,11 +17,12 @@ import numpy as np
 from compiler import float_numerics, hybrid_numerics, numerics
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import float_layers, hybrid_layers, wide_layers
+from compiler.kernels import byte_fully_connected, float_layers, hybrid_layers, wide_layers
+from compiler.kernels.byte_fully_connected import ByteFullyConnected
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.problems import FloatLayer, FullyConnected, HybridLayer, Window
 from compiler.ops import hybrid, layers
-from compiler.ops.activation import Activation
+from compiler.ops.activation import Activation, quantized_range
 from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, quantized_per_tensor, rank
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 
@@ -29,12 +30,13 @@ from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 @dataclass(frozen=True)
 class FullyConnectedAttributes:
     """Options of FULLY_CONNECTED; `shuffled_weights` is TFLite's SHUFFLED4x16INT8 format, and
-    `asymmetric_inputs` how hybrid layers quantise their input."""
+    `asymmetric_inputs` how hybrid layers quantise their input. `from_uint8`: the layer was uint8."""
 
     activation: Activation = Activation.NONE
     keep_dimensions: bool = False
     shuffled_weights: bool = False
     asymmetric_inputs: bool = False
+    from_uint8: bool = False
 
 
 def parse(options: Any) -> FullyConnectedAttributes:
@@ -73,9 +75,7 @@ def problem(view: OperatorView) -> FullyConnected:
     outputs, depth = weights.shape
     quantization = weights.quant
     if len(quantization.scales) == 1:
-        # The product of the two scales is rounded to float32 here, unlike in the per-channel form.
-        product = np.float32(source.scale) * np.float32(quantization.scale)
-        multipliers = [float(product) / output.scale]
+        multipliers = [layers.tensor_multiplier(source, weights, output)]
     else:
         multipliers = layers.channel_multipliers(source, weights, output)
     return FullyConnected(
@@ -88,6 +88,29 @@ def problem(view: OperatorView) -> FullyConnected:
         activation_bits=8 * source.dtype.bytes,
         wide=layers.is_wide(view),
     )
+
+
+def byte_problem(view: OperatorView) -> ByteFullyConnected:
+    """The layer of a legacy uint8 model."""
+    source, weights, output = view.input(), view.input(layers.FILTER_POSITION), view.output()
+    outputs, depth = weights.shape
+    return ByteFullyConnected(
+        source.elements // depth,
+        weights.constant,
+        layers.bias_values(view, outputs),
+        source.zero_point,
+        weights.zero_point,
+        source.scale * weights.scale / output.scale,
+        output.zero_point,
+        *quantized_range(view.attributes.activation, output),
+    )
+
+
+def exact_scaling(view: OperatorView) -> str | None:
+    """A UINT8 layer's sums and scales have an exact fixed-point form."""
+    if not view.attributes.from_uint8 or byte_fully_connected.scaling(byte_problem(view)) is not None:
+        return None
+    return f"sums up to {byte_problem(view).greatest_sum}, scale {byte_problem(view).scale:g}"
 
 
 def float_problem(view: OperatorView) -> FloatLayer:
@@ -113,6 +136,9 @@ def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]
     rows = x.reshape(-1, depth)
     if hybrid.is_hybrid(view):
         return [hybrid_numerics.fully_connected(hybrid_problem(view, len(rows)), rows).reshape(output.shape)]
+    if view.attributes.from_uint8:
+        found = byte_fully_connected.reference(byte_problem(view), rows)
+        return [found.astype(output.dtype.numpy).reshape(output.shape)]
     if output.dtype is DType.FLOAT32:
         return [float_numerics.fully_connected(float_problem(view), rows).reshape(output.shape)]
     return [numerics.fully_connected(problem(view), rows).astype(output.dtype.numpy).reshape(output.shape)]
@@ -127,6 +153,8 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
         return float_layers.fully_connected(float_problem(view))
     if view.input().dtype is DType.INT16:
         return wide_layers.fully_connected(isa, problem(view))
+    if view.attributes.from_uint8:
+        return byte_fully_connected.lower(isa, byte_problem(view))
     return isa.fully_connected(problem(view))
 
 
@@ -147,6 +175,7 @@ DEFINITIONS = (
             int16_zero_points_are_zero,
             layers.weight_quantization(0, per_channel=False),
             layers.moderate_multipliers,
+            exact_scaling,
         ),
         reference,
         lower,

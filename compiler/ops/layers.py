@@ -41,6 +41,20 @@ def requantization(
     )
 
 
+def real_multipliers(view: OperatorView) -> list[float]:
+    """The real multipliers of a convolution: one a channel, or one alone."""
+    source, weights, output = view.input(), view.input(FILTER_POSITION), view.output()
+    if view.attributes.from_uint8:
+        return [tensor_multiplier(source, weights, output)]
+    return channel_multipliers(source, weights, output)
+
+
+def tensor_multiplier(source: Tensor, weights: Tensor, output: Tensor) -> float:
+    """input scale * weight scale / output scale, where the product is rounded to float32."""
+    product = np.float32(source.scale) * np.float32(weights.scale)
+    return float(product) / output.scale
+
+
 def channel_multipliers(source: Tensor, weights: Tensor, output: Tensor) -> list[float]:
     """input scale * weight scale / output scale, a channel each, in double and in this order."""
     return [source.scale * scale / output.scale for scale in weights.quant.scales]
@@ -95,6 +109,8 @@ def layer_types(view: OperatorView) -> str | None:
         DType.INT16: ((DType.INT32, DType.INT64), (DType.INT8,)),
         DType.FLOAT32: ((DType.FLOAT32,), (DType.FLOAT32, DType.INT8, DType.INT4)),
     }.get(source.dtype, ((), ()))
+    if getattr(view.attributes, "from_uint8", False) and source.dtype is DType.INT8:
+        filters = (DType.INT8, DType.INT16)
     if weights.dtype in filters and output.dtype is source.dtype and (bias is None or bias.dtype in biases):
         return None
     got = [source, weights, *([bias] if bias else []), output]
@@ -137,8 +153,9 @@ def moderate_multipliers(view: OperatorView) -> str | None:
 
 
 def windows_see_input(view: OperatorView, window: Window) -> str | None:
-    """What is wrong where a window lies in the padding altogether, which only int8 layers may have."""
-    if view.input().dtype is DType.INT8 or every_window_sees_input(window):
+    """What is wrong where a window lies in the padding altogether, which only layers of int8 weights may have."""
+    narrow = view.input().dtype is DType.INT8 and view.input(FILTER_POSITION).dtype is not DType.INT16
+    if narrow or every_window_sees_input(window):
         return None
     return "a window that sees nothing but padding"
 

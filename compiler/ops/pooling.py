@@ -30,13 +30,13 @@ from compiler.ops.constraints import (
 from compiler.ops.definition import Array, Constraint, OperatorDefinition, OperatorView
 from compiler.ops.geometry import Padding, Slide
 
-Fold = Callable[[Array, Array], Array]
-Pool = Callable[[Isa, Window, Element, tuple[float, float] | None], Lowered]
+Fold = Callable[[Array, Array, bool], Array]
+Pool = Callable[[Isa, Window, Element, tuple[float, float] | None, bool], Lowered]
 
 
 @dataclass(frozen=True)
 class PoolAttributes:
-    """Options of the pools."""
+    """Options of the pools. `from_uint8`: the pool was uint8, whose average rounds ties up."""
 
     padding: Padding
     stride_height: int
@@ -44,6 +44,7 @@ class PoolAttributes:
     filter_height: int
     filter_width: int
     activation: Activation = Activation.NONE
+    from_uint8: bool = False
 
 
 def parse(options: Any) -> PoolAttributes:
@@ -100,17 +101,19 @@ def cells(x: Array, w: Window) -> tuple[Array, Array]:
     return values.reshape(-1, taps, x.shape[2]), inside.reshape(-1, taps, 1)
 
 
-def max_reference(values: Array, inside: Array) -> Array:
+def max_reference(values: Array, inside: Array, ties_up: bool = False) -> Array:
+    del ties_up
     lowest = np.finfo(np.float32).min if values.dtype.kind == "f" else np.iinfo(values.dtype).min
     # fmax leaves NaN aside, as the reference's comparison does.
     fold = np.fmax if values.dtype.kind == "f" else np.maximum
     return np.asarray(fold.reduce(np.where(inside, values, lowest).astype(values.dtype), axis=1, initial=lowest))
 
 
-def average_reference(values: Array, inside: Array) -> Array:
+def average_reference(values: Array, inside: Array, ties_up: bool = False) -> Array:
     count = inside.sum(axis=1)
     if values.dtype.kind != "f":
-        return round_half_away_divide(np.where(inside, values, 0).astype(np.int64).sum(axis=1), count)
+        total = np.where(inside, values, 0).astype(np.int64).sum(axis=1)
+        return (total + count // 2) // count if ties_up else round_half_away_divide(total, count)
     total = np.zeros((values.shape[0], values.shape[2]), np.float32)
     for tap in range(values.shape[1]):
         total = np.where(inside[:, tap], total + values[:, tap], total)
@@ -125,7 +128,7 @@ def definition(name: str, fold: Fold, pool: Pool, *constraints: Constraint) -> O
         assert x is not None
         output, bounds = view.output(), clamp_of(view)
         window = slide(view).window(view.input(), output)
-        pooled = np.stack([fold(*cells(image, window)) for image in x])
+        pooled = np.stack([fold(*cells(image, window), view.attributes.from_uint8) for image in x])
         if bounds is not None:
             limit = np.finfo(np.float32).max if not output.dtype.is_integer else np.inf
             pooled = np.clip(pooled, max(bounds[0], -limit), min(bounds[1], limit))
@@ -134,7 +137,7 @@ def definition(name: str, fold: Fold, pool: Pool, *constraints: Constraint) -> O
     def lower(view: OperatorView, isa: Isa) -> Lowered:
         source, output = view.input(), view.output()
         window = slide(view).window(source, output)
-        one = pool(isa, window, ELEMENTS[source.dtype], clamp_of(view))
+        one = pool(isa, window, ELEMENTS[source.dtype], clamp_of(view), view.attributes.from_uint8)
         batches = source.shape[0]
         return layers.per_image(one, batches, source.bytes // batches, output.bytes // batches)
 

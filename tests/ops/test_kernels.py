@@ -33,6 +33,8 @@ FAST = (
     "resize_nearest_frac_hp__f", "space_to_batch__i8", "batch_to_space__f", "fb_resize_bilinear_align_u8",
     "resize_bilinear_align__f", "resize_bilinear_legacy__i8", "resize_bilinear_x2_hp__i16",
     "embedding__f", "gather_const__i8", "gather_idx__f", "one_hot__f", "fb_concat_u8",
+    "fb_conv_u8_legacy", "fb_dw_u8_legacy", "fb_fc_u8", "fb_maxpool_u8_relu6", "fb_mean_u8", "fb_sub_u8",
+    "fb_softmax_i8_i16",
 )  # fmt: skip
 OTHER_CORES = ("cortex-m0", "cortex-m55", "rv32ec")
 OTHERS = (

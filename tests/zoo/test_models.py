@@ -10,7 +10,7 @@ import pytest
 from boards.loader import load_board
 from compiler.compile import compile_graph
 from tests.harness import core_boards, run
-from tests.zoo.golden import FLOAT, INTEGER, SHIPPED, STATEFUL, load
+from tests.zoo.golden import FLOAT, INTEGER, SHIPPED, STATEFUL, UINT8, load
 from toolchain.target import target_of
 
 # Two core classes run every integer model each time; the rest of the product is the sweep.
@@ -34,7 +34,7 @@ FAST_OTHERS = (
     ("rv32ec", "mnist_int8"),
 )
 MODELS = (*SHIPPED, *INTEGER, *FLOAT, *STATEFUL)
-FAST = [(core, model) for core in FAST_CORES for model in MODELS] + list(FAST_OTHERS)
+FAST = [(core, model) for core in FAST_CORES for model in (*MODELS, *UINT8)] + list(FAST_OTHERS)
 ALL = [(core, model) for core in core_boards() for model in MODELS]
 SWEEP = sorted(set(ALL) - set(FAST))
 
@@ -49,7 +49,7 @@ def check(core: str, name: str, folder: Path, rows: int | None) -> None:
 
 @pytest.mark.parametrize(("core", "name"), FAST)
 def test_model(core: str, name: str, tmp_path: Path) -> None:
-    slow = name in ("mlperf_ic_resnet_float", "mlperf_vww_mobilenet_int8", "tflm_person_detect_int8")
+    slow = name in (*UINT8, "mlperf_ic_resnet_float", "mlperf_vww_mobilenet_int8", "tflm_person_detect_int8")
     check(core, name, tmp_path, 2 if slow else None)
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from compiler.reference import outputs_of_rows
 from compiler.support import check_supported
-from tests.zoo.golden import FLOAT, INTEGER, SHIPPED, STATEFUL, load
+from tests.zoo.golden import FLOAT, INTEGER, SHIPPED, STATEFUL, UINT8, load
 
 
-@pytest.mark.parametrize("name", [*SHIPPED, *INTEGER, *FLOAT, *STATEFUL])
+@pytest.mark.parametrize("name", [*SHIPPED, *INTEGER, *UINT8, *FLOAT, *STATEFUL])
 def test_reference(name: str) -> None:
     case = load(name)
     check_supported(case.graph, case.model.name)
