@@ -15,7 +15,7 @@ from compiler.isa import Isa, load_isa
 from compiler.kernels.copies import set_bytes
 from compiler.kernels.kernel import OUTPUT, KernelCall, Place, Role
 from compiler.model import Model
-from compiler.passes import run_passes
+from compiler.passes import AS_STATED, run_passes
 from compiler.reference import outputs_of_rows
 from compiler.schedule import Dispatch, Schedule, build_schedule
 from compiler.selftest import generate_inputs
@@ -33,7 +33,7 @@ def compile_model(model: Model, target: Target, progress: Progress = lambda _: N
     """
     graph = prepare(model, progress)
     progress("reference")
-    return compile_graph(graph, model, target, _self_tests(graph), progress)
+    return compile_graph(graph, model, target, _self_tests(as_stated(model)), progress)
 
 
 def prepare(model: Model, progress: Progress = lambda _: None) -> Graph:
@@ -44,6 +44,12 @@ def prepare(model: Model, progress: Progress = lambda _: None) -> Graph:
     graph = run_passes(source)
     check_supported(graph, model.name)
     return graph
+
+
+def as_stated(model: Model) -> Graph:
+    """The graph of a model that `prepare` accepts, with the operators of its file: the oracle of the outputs, which no
+    fusion and no removal of channels has touched."""
+    return run_passes(read_tflite(model.data, model.name), AS_STATED)
 
 
 def _self_tests(graph: Graph) -> tuple[TestVector, ...]:

@@ -77,6 +77,6 @@ def divisor(clock_hz: int, rate: int, least: int) -> int:
             "the console's baud rate cannot be made from its clock",
             got=f"a clock of {clock_hz} Hz, divided to {rate} Hz",
             allowed=f"a divider of at least {least}, at most {BAUD_TOLERANCE:.1%} off",
-            hint="choose a lower baud rate: baud=9600",
+            hint="give the board a lower baud rate in its file",
         )
     return value

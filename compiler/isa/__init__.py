@@ -48,6 +48,19 @@ class VectorIsa(Isa, Protocol):
         ...
 
 
+@runtime_checkable
+class PairIsa(Isa, Protocol):
+    """An instruction set that multiplies pairs of int16."""
+
+    def extend_quad(self, f: Function, word: Value) -> tuple[Value, Value]:
+        """Four int8 as two pairs of int16, the same way for all words."""
+        ...
+
+    def multiply_pairs(self, f: Function, a: Value, b: Value, total: Value) -> Value:
+        """total + the products of both halves, modulo 2^32."""
+        ...
+
+
 def load_isa(target: Target) -> Isa:
     """The instruction set of a target. Raises ModuleNotFoundError for a name that has no module (a fault of the
     board data, which a test rules out)."""

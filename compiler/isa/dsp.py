@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from compiler.codegen.builder import Function, Value
 from compiler.kernels.depthwise_lowering_dsp import lower_depthwise_conv_2d
-from compiler.kernels.instructions_dsp import multiply_high_add, saturate
+from compiler.kernels.instructions_dsp import extend_quad, multiply_high_add, saturate, smlad
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.patch_lowering_dsp import lower_conv_2d, lower_fully_connected
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
@@ -33,6 +33,12 @@ class Dsp:
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:
         return lower_fully_connected(layer)
+
+    def extend_quad(self, f: Function, word: Value) -> tuple[Value, Value]:
+        return extend_quad(f, word)
+
+    def multiply_pairs(self, f: Function, a: Value, b: Value, total: Value) -> Value:
+        return smlad(f, a, b, total)
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         return multiply_high_add(f, a, b, 0)

@@ -17,6 +17,7 @@ from compiler.kernels import (
     pools_mve,
     sum_mve,
 )
+from compiler.kernels.instructions_dsp import extend_quad, smlad
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, IntegerSum, Window
 from compiler.kernels.products_mve import products_cost
@@ -59,6 +60,12 @@ class Mve:
         if w.kernel_height * w.kernel_width > pools_mve.MOST_CELLS:
             return None
         return pools_mve.average_pool(self, w, bounds)
+
+    def extend_quad(self, f: Function, word: Value) -> tuple[Value, Value]:
+        return extend_quad(f, word)
+
+    def multiply_pairs(self, f: Function, a: Value, b: Value, total: Value) -> Value:
+        return smlad(f, a, b, total)
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         """SMMUL."""

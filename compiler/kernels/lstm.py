@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The walk of an LSTM over batches, steps and units, and its float form.
 
-A unit's weights lie together: for each gate a row for the input, then a row for the hidden values. Gates are in the
-order input, forget, output, cell. The hidden values of a step are written to its output, where the next step reads
-them, so that all units of a step see the same hidden values.
+A unit's weights lie together, those of the input before those of the hidden values: for each block of values a block
+for each gate, so that a value is read once for all gates. Gates are in the order input, forget, output, cell. The
+hidden values of a step are written to its output, where the next step reads them, so that all units of a step see the
+same hidden values.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from compiler.codegen.builder import F32, I32, Value
+from llvmlite import ir
+
+from compiler.codegen.builder import F32, I32, I64, Value
 from compiler.kernels.float_functions import clamp, float_bits, logistic, tanh
 from compiler.kernels.kernel import KernelFunction
 from compiler.kernels.portable import Element, PortableKernel
@@ -54,15 +57,31 @@ class LstmKernel(PortableKernel):
         raise NotImplementedError
 
     @property
+    def sum_kind(self) -> ir.Type:
+        """The type of sums of products."""
+        raise NotImplementedError
+
+    @property
     def weight_bytes(self) -> int:
         return self.activation.bytes
 
-    def rescaling(self, f: KernelFunction) -> Value:
-        """The address of the first gate's rescaling; a dummy where there is none."""
-        return f.pointer("bias")
+    def starts(self, f: KernelFunction, bias: Value, part: int) -> list[Value]:
+        """What the gates' sums of the input (part 0) and of the hidden values (part 1) begin with."""
+        raise NotImplementedError
 
-    def sum(self, f: KernelFunction, row: Row, rescaling: Value) -> tuple[Value, Row, Value]:
-        """A gate before its activation, the row behind it, and the next gate's rescaling."""
+    def next_bias(self, f: KernelFunction, bias: Value) -> Value:
+        """The biases of the next unit."""
+        raise NotImplementedError
+
+    def block(self, f: KernelFunction, totals: list[Value], x: Value, weights: Value, lanes: int) -> list[Value]:
+        """The gates' sums plus the products of `lanes` values."""
+        raise NotImplementedError
+
+    def rescale(self, f: KernelFunction, sums: Value, gates: Value) -> None:
+        """Makes of the eight sums what `total` adds up."""
+
+    def total(self, f: KernelFunction, sums: Value, gates: Value, bias: Value) -> Value:
+        """A gate before its activation; the addresses are those of the gate's entries."""
         raise NotImplementedError
 
     def logistic(self, f: KernelFunction, value: Value) -> Value:
@@ -77,11 +96,11 @@ class LstmKernel(PortableKernel):
         raise NotImplementedError
 
     def build(self, f: KernelFunction) -> None:
-        sums = f.alloca(F32 if self.cell is Element.FLOAT32 else I32, GATES)
+        frame = f.alloca(self.sum_kind, 2 * GATES), f.alloca(self.gate_kind, 2 * GATES)
 
         def batch(_: Value, carried: list[Value]) -> list[Value]:
             source, output, hidden, cell = carried
-            last = self._steps(f, sums, source, output, hidden, cell)
+            last = self._steps(f, frame, source, output, hidden, cell)
             unit = self.activation
 
             def keep(target: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
@@ -98,7 +117,9 @@ class LstmKernel(PortableKernel):
 
         f.loop(f.integer("batches"), batch, [f.pointer(name) for name in ("input", "output", "hidden", "cell")])
 
-    def _steps(self, f: KernelFunction, sums: Value, source: Value, output: Value, hidden: Value, cell: Value) -> Value:
+    def _steps(
+        self, f: KernelFunction, frame: tuple[Value, Value], source: Value, output: Value, hidden: Value, cell: Value
+    ) -> Value:
         """All steps of a batch; returns the address of the last hidden values."""
 
         def step(_: Value, carried: list[Value]) -> list[Value]:
@@ -106,7 +127,7 @@ class LstmKernel(PortableKernel):
 
             def unit(_: Value, carried: list[Value]) -> list[Value]:
                 weights, bias, cell, target = carried
-                gates, weights, bias = self._gates(f, sums, Row(source, hidden, weights, bias))
+                gates, weights, bias = self._gates(f, *frame, Row(source, hidden, weights, bias))
                 new_cell, new_hidden = self.update(f, gates, self.cell.load(f, cell))
                 self.cell.store(f, new_cell, cell)
                 self.activation.store(f, new_hidden, target)
@@ -117,46 +138,48 @@ class LstmKernel(PortableKernel):
 
         return f.loop(f.integer("steps"), step, [source, output, hidden])[2]
 
-    def _gates(self, f: KernelFunction, sums: Value, row: Row) -> tuple[list[Value], Value, Value]:
-        """The activated gates of a unit, and the addresses of the next unit's weights and biases."""
-        kind = F32 if self.cell is Element.FLOAT32 else I32
+    @property
+    def gate_kind(self) -> ir.Type:
+        return F32 if self.cell is Element.FLOAT32 else I32
 
-        def one(_: Value, carried: list[Value]) -> list[Value]:
-            target, weights, bias, rescaling = carried
-            total, after, rescaling = self.sum(f, Row(row.source, row.hidden, weights, bias), rescaling)
-            f.store(total, target)
-            return [f.offset(target, 4), after.weights, after.bias, rescaling]
+    def _gates(self, f: KernelFunction, sums: Value, gates: Value, row: Row) -> tuple[list[Value], Value, Value]:
+        """The activated gates of a unit, and the addresses of the next unit's weights and biases."""
+        weights = row.weights
+        for part, (vector, size, lanes) in enumerate(
+            ((row.source, "input_bytes", self.input_lanes), (row.hidden, "hidden_bytes", self.hidden_lanes))
+        ):
+            totals = self.starts(f, row.bias, part)
+            totals, weights = self._products(f, totals, vector, weights, f.integer(size), lanes)
+            width = 8 if self.sum_kind == I64 else 4
+            for gate, total in enumerate(totals):
+                f.store(total, sums, (part * GATES + gate) * width)
+        self.rescale(f, sums, gates)
 
         def activated(_: Value, carried: list[Value]) -> list[Value]:
-            f.store(self.logistic(f, f.load(kind, carried[0])), carried[0])
-            return [f.offset(carried[0], 4)]
+            sums, gates, bias = carried
+            f.store(self.logistic(f, self.total(f, sums, gates, bias)), gates)
+            return [f.offset(address, 4) for address in carried]
 
-        after = f.loop(GATES, one, [sums, row.weights, row.bias, self.rescaling(f)])
-        f.loop(GATES - 1, activated, [sums])
-        gates = [f.load(kind, sums, 4 * gate) for gate in range(GATES - 1)]
-        gates.append(self.cell_gate(f, f.load(kind, sums, 4 * (GATES - 1))))
-        return gates, after[1], after[2]
+        addresses = f.loop(GATES - 1, activated, [sums, gates, row.bias])
+        made = [f.load(self.gate_kind, gates, 4 * gate) for gate in range(GATES - 1)]
+        made.append(self.cell_gate(f, self.total(f, *addresses)))
+        return made, weights, self.next_bias(f, row.bias)
 
-    def products(
-        self, f: KernelFunction, start: Value, vector: Value, weights: Value, size: Value, lanes: int
-    ) -> tuple[Value, Value]:
-        """`start` plus a row of weights times a vector of `size` bytes; the address behind the row."""
+    def _products(
+        self, f: KernelFunction, totals: list[Value], vector: Value, weights: Value, size: Value, lanes: int
+    ) -> tuple[list[Value], Value]:
+        """The gates' sums over a vector of `size` bytes; the address behind their weights."""
 
-        def product(x: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
-            weights, total = carried
-            for lane in range(lanes):
-                a = self.activation.load(f, x, lane * self.activation.bytes)
-                total = self.multiply_add(f, total, a, self.load_weight(f, weights, lane))
-            return f.offset(x, lanes * self.activation.bytes), [f.offset(weights, lanes * self.weight_bytes), total]
+        def block(x: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
+            weights, *totals = carried
+            totals = self.block(f, totals, x, weights, lanes)
+            return f.offset(x, lanes * self.activation.bytes), [
+                f.offset(weights, GATES * lanes * self.weight_bytes),
+                *totals,
+            ]
 
-        _, (weights, total) = f.loop_until(f.offset(vector, size), vector, product, [weights, start])
-        return total, weights
-
-    def multiply_add(self, f: KernelFunction, total: Value, a: Value, b: Value) -> Value:
-        raise NotImplementedError
-
-    def load_weight(self, f: KernelFunction, weights: Value, lane: int) -> Value:
-        raise NotImplementedError
+        _, (weights, *totals) = f.loop_until(f.offset(vector, size), vector, block, [weights, *totals])
+        return totals, weights
 
 
 @dataclass(frozen=True)
@@ -183,21 +206,25 @@ class FloatLstm(LstmKernel):
     def cell(self) -> Element:
         return Element.FLOAT32
 
-    def multiply_add(self, f: KernelFunction, total: Value, a: Value, b: Value) -> Value:
-        return f.fadd(total, f.fmul(a, b))
+    @property
+    def sum_kind(self) -> ir.Type:
+        return F32
 
-    def load_weight(self, f: KernelFunction, weights: Value, lane: int) -> Value:
-        return f.load_f32(weights, 4 * lane)
+    def starts(self, f: KernelFunction, bias: Value, part: int) -> list[Value]:
+        return [f.float(0.0)] * GATES
 
-    def sum(self, f: KernelFunction, row: Row, rescaling: Value) -> tuple[Value, Row, Value]:
-        total, weights = f.load_f32(row.bias), row.weights
-        for vector, size, lanes in (
-            (row.source, "input_bytes", self.input_lanes),
-            (row.hidden, "hidden_bytes", self.hidden_lanes),
-        ):
-            part, weights = self.products(f, f.float(0.0), vector, weights, f.integer(size), lanes)
-            total = f.fadd(total, part)
-        return total, Row(row.source, row.hidden, weights, f.offset(row.bias, 4)), rescaling
+    def next_bias(self, f: KernelFunction, bias: Value) -> Value:
+        return f.offset(bias, 4 * GATES)
+
+    def block(self, f: KernelFunction, totals: list[Value], x: Value, weights: Value, lanes: int) -> list[Value]:
+        for lane in range(lanes):
+            value = f.load_f32(x, 4 * lane)
+            factors = [f.load_f32(weights, 4 * (gate * lanes + lane)) for gate in range(GATES)]
+            totals = [f.fadd(total, f.fmul(value, w)) for total, w in zip(totals, factors, strict=True)]
+        return totals
+
+    def total(self, f: KernelFunction, sums: Value, gates: Value, bias: Value) -> Value:
+        return f.fadd(f.fadd(f.load_f32(bias), f.load_f32(sums)), f.load_f32(sums, 4 * GATES))
 
     def logistic(self, f: KernelFunction, value: Value) -> Value:
         return logistic(f, self.isa, value)

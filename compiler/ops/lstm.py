@@ -60,9 +60,14 @@ def gate(view: OperatorView, number: int) -> tuple[Array, Array, Array]:
 
 
 def packed_weights(view: OperatorView) -> Array:
-    """[units, gates, inputs + units]: each gate's weights of the input, then of the hidden values."""
-    rows = [np.concatenate(gate(view, number)[:2], axis=1) for number in KERNEL_ORDER]
-    return np.stack(rows, axis=1)
+    """For each unit the weights of the input, then of the hidden values: [blocks, gates, values of a block]."""
+    parts = []
+    for part, block in enumerate(lanes(view)):
+        rows = np.stack([gate(view, number)[part] for number in KERNEL_ORDER], axis=1)
+        units, gates, values = rows.shape
+        blocks = rows.reshape(units, gates, values // block, block).swapaxes(1, 2)
+        parts.append(blocks.reshape(units, gates * values))
+    return np.concatenate(parts, axis=1)
 
 
 def shape_arguments(view: OperatorView, bias: NDArray[np.generic]) -> tuple[Argument, ...]:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from compiler.codegen.requantize import reduce_multiplier, split_shift
 from compiler.graph import DType
-from compiler.isa import Isa
+from compiler.isa import Isa, PairIsa
 from compiler.kernels.kernel import Constant, KernelCall, Lowered
-from compiler.kernels.lstm_integer import GATE_STEP, IntegerLstm
+from compiler.kernels.lstm_integer import GATE_STEP, QUAD, RESCALING_WORDS, IntegerLstm
 from compiler.kernels.maps import sigmoid_table
 from compiler.kernels.portable import ELEMENTS
 from compiler.numerics import (
@@ -137,21 +137,32 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
         numbers += [factor, *split_shift(by)]
     numbers.append(view.input(HIDDEN).zero_point)
     rescalings: list[int] = []
-    for number in KERNEL_ORDER:
-        for factor, by in gate_scalings(view, number):
+    for part in range(2):
+        for factor, by in (gate_scalings(view, number)[part] for number in KERNEL_ORDER):
             rescalings += [*reduce_multiplier(factor, by), 0] if wide else [factor, *split_shift(by)]
     held = Constant(np.array(rescalings, "<i4").tobytes())
     arguments = (*shape_arguments(view, _biases(view)), held, curve, *numbers)
-    kernel = IntegerLstm(isa, *lanes(view), ELEMENTS[view.input().dtype])
+    quads = isinstance(isa, PairIsa) and not wide and QUAD in lanes(view)
+    small = not wide and _sums_bound(view) < 1 << 29 and not any(rescalings[1::RESCALING_WORDS])
+    kernel = IntegerLstm(isa, *lanes(view), ELEMENTS[view.input().dtype], quads, small)
     return Lowered((KernelCall(kernel, arguments),), macs=macs(view))
 
 
+def _sums_bound(view: OperatorView) -> int:
+    """A bound of the magnitude of all sums of int8 inputs, which are at most 255 from their zero point."""
+    bounds = []
+    for number in range(4):
+        weights, recurrent, bias = (np.abs(a.astype(np.int64)) for a in gate(view, number))
+        bounds += [255 * weights.sum(1) + bias, 255 * recurrent.sum(1)]
+    return int(max(bound.max() for bound in bounds))
+
+
 def _biases(view: OperatorView) -> Array:
-    """[units, gates, 2]: what the sums of the input and of the hidden values begin with, zero points included."""
+    """[units, 2, gates]: what the sums of the input and of the hidden values begin with, zero points included."""
     zero, hidden_zero = view.input().zero_point, view.input(HIDDEN).zero_point
     pairs = []
     for number in KERNEL_ORDER:
         weights, recurrent, bias = (a.astype(np.int64) for a in gate(view, number))
         pairs.append(np.stack([bias - zero * weights.sum(1), -hidden_zero * recurrent.sum(1)], axis=1))
     wide = view.input().dtype is DType.INT16
-    return np.stack(pairs, axis=1).astype("<i8" if wide else "<i4")
+    return np.stack(pairs, axis=2).astype("<i8" if wide else "<i4")
