@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.graph import Graph
+from compiler.graph import Graph, Operator
 from compiler.ops import layers
 from compiler.passes.channel_links import Link, Mask, Masks, link
 from compiler.passes.intervals import Constants, intervals
@@ -42,15 +42,16 @@ def remove_channels(graph: Graph) -> Graph:
         for t, found in intervals(graph).items()
     }
     keep = _kept(graph, links, constants)
-    if all(mask.all() for mask in keep.values()):
-        return graph
     held = _rounded(links, keep)
+    if all(mask.all() for mask in held.values()):
+        return graph
     return slice_channels(graph, links, {t: Cut(keep[t], held[t]) for t in keep}, constants)
 
 
 def _kept(graph: Graph, links: Mapping[int, Link], constants: Mapping[int, Constants]) -> Masks:
     """Which channels of each tensor have to stay, by tensor."""
     free = _free_tensors(graph, links)
+    fewest = {op.outputs[0]: _fewest(graph, op) for op in graph.operators if op.outputs and op.outputs[0] in free}
     varying = {t: ~found.mask for t, found in constants.items()}
     used = _used(graph, links, free, varying)
     keep = {t: varying[t] & used[t] for t in constants}
@@ -68,7 +69,7 @@ def _kept(graph: Graph, links: Mapping[int, Link], constants: Mapping[int, Const
             if border is not None:
                 keep[source] = keep[source] | border
         for tensor in free:
-            keep[tensor] = _at_least(keep[tensor], _fewest(graph, tensor))
+            keep[tensor] = _at_least(keep[tensor], fewest[tensor])
         used = _used(graph, links, free, keep)
         keep = {t: keep[t] | (used[t] & varying[t]) for t in keep}
         if _count(keep) == before:
@@ -126,14 +127,12 @@ def _used(graph: Graph, links: Mapping[int, Link], free: set[int], keep: Masks) 
     return used
 
 
-def _fewest(graph: Graph, tensor: int) -> int:
+def _fewest(graph: Graph, producer: Operator) -> int:
     """One channel stays; two where a single scale of weights would be taken for that of the whole tensor, which
     FULLY_CONNECTED rescales differently."""
-    producer = graph.producer(tensor)
-    if producer is None or producer.op != "FULLY_CONNECTED":
+    if producer.op != "FULLY_CONNECTED":
         return 1
-    quantization = graph.tensor(producer.inputs[layers.FILTER_POSITION]).quant
-    return min(2, len(quantization.scales))
+    return min(2, len(graph.tensor(producer.inputs[layers.FILTER_POSITION]).quant.scales))
 
 
 def _at_least(mask: Mask, count: int) -> Mask:

@@ -20,7 +20,7 @@ from toolchain.terminal import Terminal
 
 STAGES = {
     "read": "the model file",
-    "passes": "fold shapes and constants, fuse padding and activations",
+    "passes": "fold constants, fuse padding and activations, remove dead channels",
     "reference": "self-test vectors, with NumPy",
     "schedule": "choose a kernel for each operator",
     "arena": "place every buffer",
