@@ -25,8 +25,8 @@ from compiler.ops.elementwise import QUANTIZED, bound, byte_table, centred, clip
 
 
 def ratio(view: OperatorView) -> float:
-    """The scales' ratio, which is rounded to float32."""
-    return float(np.float32(view.input().scale) / np.float32(view.output().scale))
+    """The scales' ratio, in double."""
+    return view.input().scale / view.output().scale
 
 
 def values(view: OperatorView, inputs: Sequence[Array]) -> Array:

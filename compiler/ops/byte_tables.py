@@ -18,6 +18,8 @@ from compiler.ops.activation import INTEGER_RANGE, round_half_away
 from compiler.ops.definition import Array
 
 BYTES = (DType.INT8, DType.UINT8)
+FAR = 2.0**40
+"""More steps than any type has."""
 
 
 def inputs_of(source: Tensor) -> Array:
@@ -32,7 +34,9 @@ def through_floats(source: Tensor, output: Tensor, function: Callable[[np.float3
     inverse = f32(1) / f32(output.scale)
     with np.errstate(all="ignore"):
         reals = [function(f32(source.scale) * f32(q - source.zero_point)) for q in inputs_of(source)]
-        steps = [round_half_away(float(f32(real) * inverse)) for real in reals]
+        # What is infinite saturates like what is merely large.
+        scaled = np.clip([float(f32(real) * inverse) for real in reals], -FAR, FAR)
+        steps = [round_half_away(step) for step in scaled.tolist()]
     limits = INTEGER_RANGE[output.dtype]
     return np.asarray(np.clip(np.array(steps) + output.zero_point, *limits), output.dtype.numpy)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from compiler.codegen.builder import Function, Value
-from compiler.fixed_point import look_up
 from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels.formula import Formula
@@ -53,7 +52,13 @@ def _interpolated(function: Real) -> Kind:
     def bind(view: OperatorView) -> tuple[Formula, Sequence[Argument]]:
         return Formula("interpolate", _look_up, tables=("table",)), (constant_table(int16_table(view, function)),)
 
-    return bound(lambda view, inputs: look_up(inputs[0], int16_table(view, function)), bind)
+    def values(view: OperatorView, inputs: Sequence[Array]) -> Array:
+        index, table = inputs[0].astype(np.int64), int16_table(view, function)
+        base = table[256 + (index >> 7)].astype(np.int64)
+        slope = (table[257 + (index >> 7)] - base).astype(np.int16)
+        return np.asarray(base + ((slope.astype(np.int64) * (index & 127) + 64) >> 7)).astype(np.int16)
+
+    return bound(values, bind)
 
 
 def int16_table(view: OperatorView, function: Real) -> Array:
@@ -84,5 +89,6 @@ def _look_up(f: Function, isa: Isa, operands: Sequence[Value], parameters: Seque
     (value,), (table,) = operands, parameters
     entry = f.offset(table, f.shl(f.add(f.ashr(value, 7), 256), 1))
     base = f.load_s16(entry)
-    slope = f.sub(f.load_s16(entry, 2), base)
+    # The reference keeps the slope in 16 bits.
+    slope = f.ashr(f.shl(f.sub(f.load_s16(entry, 2), base), 16), 16)
     return f.add(base, f.ashr(f.add(f.mul(slope, f.and_(value, 127)), 64), 7))
