@@ -34,7 +34,10 @@ FAST = (
     "resize_bilinear_align__f", "resize_bilinear_legacy__i8", "resize_bilinear_x2_hp__i16",
     "embedding__f", "gather_const__i8", "gather_idx__f", "one_hot__f", "fb_concat_u8",
     "fb_conv_u8_legacy", "fb_dw_u8_legacy", "fb_fc_u8", "fb_maxpool_u8_relu6", "fb_mean_u8", "fb_sub_u8",
-    "fb_softmax_i8_i16",
+    "abs__i16", "argmax_4d__f", "batch_matmul__i16", "batch_matmul_adj__i8", "cumsum__f", "exp__i16", "fb_add_u8",
+    "fb_argmin_i8", "fb_greater_i8", "fb_mul_1", "fb_mul_i16", "fb_mul_u8", "fb_prelu_i8", "floor_mod__f", "gelu__f",
+    "l2norm__f", "l2norm__i8", "log_softmax__i8", "net_attention__i8", "net_layernorm__f", "net_layernorm__i8",
+    "net_se_block__i8", "pow__f", "reduce_prod__f", "rsqrt__i8", "select__f", "sin__f", "sqdiff__i8", "topk__f",
 )  # fmt: skip
 OTHER_CORES = ("cortex-m0", "cortex-m55", "rv32ec")
 OTHERS = (
