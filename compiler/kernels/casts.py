@@ -15,6 +15,8 @@ from compiler.kernels.kernel import ALIAS, INPUT, OUTPUT, KernelCall, KernelFunc
 from compiler.kernels.maps import MapKernel
 
 STORAGE = {1: I8, 2: I16, 4: I32, 8: I64}
+NAN_IS_LARGEST = (DType.UINT8, DType.UINT16, DType.INT64)
+"""Types for which NaN becomes the largest number; elsewhere it becomes 0."""
 
 
 def cast(isa: Isa, count: int, source: DType, target: DType) -> Lowered:
@@ -27,7 +29,7 @@ def cast(isa: Isa, count: int, source: DType, target: DType) -> Lowered:
 
 @dataclass(frozen=True)
 class CastKernel(MapKernel):
-    """Floats are cut to 32 bits, or to 64 where the target needs more, saturated, and integers to their low bits."""
+    """Floats are cut towards zero and saturated, integers are cut to their low bits."""
 
     source: DType
     target: DType
@@ -49,8 +51,12 @@ class CastKernel(MapKernel):
     def _from_float(self, f: KernelFunction, value: Value) -> Value:
         if self.target is DType.BOOL:
             return f.zext(f.fcompare("!=", value, f.float(0.0)), I8)
-        wide = wide_type(self.target)
-        return f.trunc(f.intrinsic("llvm.fptosi.sat", wide, [value], overload=[wide, F32]), STORAGE[self.target.bytes])
+        storage = STORAGE[self.target.bytes]
+        signed = "si" if np.issubdtype(self.target.numpy, np.signedinteger) else "ui"
+        whole = f.intrinsic(f"llvm.fpto{signed}.sat", storage, [value], overload=[storage, F32])
+        if self.target not in NAN_IS_LARGEST:
+            return whole
+        return f.select(f.fcompare("!=", value, value), int(np.iinfo(self.target.numpy).max), whole)
 
     def _from_integer(self, f: KernelFunction, value: Value) -> Value:
         if self.target is DType.BOOL:
@@ -62,8 +68,3 @@ class CastKernel(MapKernel):
         if wanted.width <= value.type.width:
             return f.trunc(value, wanted)
         return f.sext(value, wanted) if signed else f.zext(value, wanted)
-
-
-def wide_type(target: DType) -> Value:
-    """The integer type that a float is cut to."""
-    return I64 if target in (DType.INT64, DType.UINT32) else I32

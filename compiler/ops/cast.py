@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """CAST: elements as another type, without regard to scales and zero points.
 
-Floats are cut towards zero and integers to their low bits. What C leaves undefined is settled: a float beyond 32 bits
-(beyond 64 for INT64 and UINT32) saturates to them first, and NaN is 0.
-Source: TensorFlow Lite, kernels/cast.cc.
+Floats are cut towards zero and saturated, and integers are cut to their low bits. NaN is 0; for the types that
+TensorFlow Lite Micro lacks (UINT8, UINT16, INT64) it is the largest number.
+Source: TensorFlow Lite Micro, kernels/cast.cc, and TensorFlow Lite, kernels/cast.cc, measured where C leaves the result
+undefined.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.codegen.builder import I64
 from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels import casts
@@ -46,12 +46,15 @@ def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]
     assert x is not None
     if x.dtype.kind != "f" or target in (DType.BOOL, DType.FLOAT32):
         return [x.astype(target.numpy)]
-    wide = np.iinfo(np.int64 if casts.wide_type(target) is I64 else np.int32)
-    with np.errstate(invalid="ignore"):
-        whole = np.nan_to_num(np.trunc(x.astype(np.float64)), nan=0.0)
-        inside = np.where((whole > wide.min) & (whole < wide.max), whole, 0).astype(np.int64)
-    saturated = np.where(whole >= wide.max, wide.max, np.where(whole <= wide.min, wide.min, inside))
-    return [saturated.astype(target.numpy)]
+    limits = np.iinfo(target.numpy)
+    low, high = int(limits.min), int(limits.max)
+    whole = np.trunc(x.astype(np.float64))
+    # In double the highest number may round up to the power of two above: both saturate.
+    above, below = whole >= float(high), whole <= float(low)
+    between = np.where(above | below | np.isnan(x), 0, whole).astype(np.int64).astype(target.numpy)
+    saturated = np.where(above, high, np.where(below, low, between))
+    nan = high if target in casts.NAN_IS_LARGEST else 0
+    return [np.where(np.isnan(x), nan, saturated).astype(target.numpy)]
 
 
 def lower(view: OperatorView, isa: Isa) -> Lowered:

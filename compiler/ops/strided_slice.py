@@ -66,15 +66,17 @@ def slices(view: OperatorView) -> list[range]:
 
 
 def sound_entries(view: OperatorView) -> str | None:
-    """begin, end and strides have one entry for each axis or new axis at most, one ellipsis, and no stride 0; a shrunk
-    axis names a cell that exists."""
+    """begin, end and strides have one entry for each axis or new axis at most, no stride 0, and one ellipsis at most,
+    which is last or stands for an axis; a shrunk axis names a cell that exists."""
     a: StridedSliceAttributes = view.attributes
     begin, end, strides = entries(view)
     shape = view.input().shape
     plain = [i for i in range(len(begin)) if not (a.new_axis_mask | a.ellipsis_mask) >> i & 1]
     if not len(begin) == len(end) == len(strides) or len(plain) > len(shape):
         return f"begin {begin}, end {end}, strides {strides} of {list(shape)}"
-    if 0 in strides or (a.ellipsis_mask & ((1 << len(begin)) - 1)).bit_count() > 1:
+    ellipses = [i for i in range(len(begin)) if a.ellipsis_mask >> i & 1]
+    idle = len(plain) == len(shape) and any(i < len(begin) - 1 for i in ellipses)
+    if 0 in strides or len(ellipses) > 1 or idle:
         return f"strides {strides}, ellipsis mask {a.ellipsis_mask}"
     taken = slices(view)
     outside = any(len(r) and not (0 <= r[0] < size and 0 <= r[-1] < size) for r, size in zip(taken, shape, strict=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that move, choose or convert elements: what they compute, what they refuse, and the same bytes on cores."""
+"""Operators that move or choose elements: what they compute, what they refuse, and the same bytes on cores."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 
 from compiler.graph import DType, Tensor
-from compiler.ops.cast import TYPES
 from compiler.ops.concatenation import ConcatenationAttributes
 from compiler.ops.definition import OperatorView
 from compiler.ops.gather import GatherAttributes
 from compiler.ops.one_hot import OneHotAttributes
+from compiler.ops.strided_slice import StridedSliceAttributes
 from tests.unit.compiler.ops.build import evaluate, refusal, tensor, view
 from tests.unit.compiler.ops.together import check_together
 
 I32, I64, FLOAT, Q8 = DType.INT32, DType.INT64, DType.FLOAT32, DType.INT8
-EXTREMES = [0.0, -0.0, 0.9, -0.9, 1.5, -1.5, 127.9, -128.9, 255.5, 300.0, 2.0**31, -(2.0**31), 3e9, 4294967040.0, -3e9]
-BEYOND = [2.0**63, -(2.0**63), 1e30, -1e30, np.inf, -np.inf, np.nan]
 
 
 def numbers(index: int, *values: int, dtype: DType = I32) -> Tensor:
@@ -44,10 +42,6 @@ def gather_nd(data: tuple[int, ...], indices: tuple[int, ...], dtype: DType, by:
 def update(data: tuple[int, ...], block: tuple[int, ...], dtype: DType, by: DType = I32) -> OperatorView:
     inputs = [tensor(0, data, dtype), tensor(1, block, dtype), tensor(2, (len(data),), by, None)]
     return view("DYNAMIC_UPDATE_SLICE", inputs, tensor(3, data, dtype))
-
-
-def cast(source: DType, target: DType, count: int) -> OperatorView:
-    return view("CAST", [tensor(0, (count,), source, None)], tensor(1, (count,), target, None))
 
 
 def choose(
@@ -85,36 +79,6 @@ def test_update_is_clamped() -> None:
     changed = evaluate(v, np.zeros((3, 4)), [[1, 2], [3, 4]], [7, -7])
     assert changed.tolist() == [[0, 0, 0, 0], [1, 2, 0, 0], [3, 4, 0, 0]]
     assert "in INT8 [3, 4]" in str(refusal(update((3, 4), (2, 5), Q8)))
-
-
-@pytest.mark.parametrize("source", [t for t in TYPES if t is not FLOAT], ids=lambda t: t.name)
-@pytest.mark.parametrize("target", TYPES, ids=lambda t: t.name)
-def test_cast_of_integers_keeps_the_low_bits(source: DType, target: DType) -> None:
-    edges = [0, 1] if source is DType.BOOL else [np.iinfo(source.numpy).min, np.iinfo(source.numpy).max, 0, 1, 77]
-    got = evaluate(cast(source, target, len(edges)), edges)
-    if target is DType.BOOL:
-        assert got.tolist() == [e != 0 for e in edges]
-    elif target is FLOAT:
-        assert got.tolist() == [float(np.float32(e)) for e in edges]
-    else:
-        bits = 8 * target.bytes
-        wrapped = [int(e) & ((1 << bits) - 1) for e in edges]
-        signed = np.issubdtype(target.numpy, np.signedinteger)
-        assert got.tolist() == [w - (1 << bits) if signed and w >> (bits - 1) else w for w in wrapped]
-
-
-def test_cast_of_floats() -> None:
-    values = [*EXTREMES, *BEYOND]
-    low, high = -(1 << 31), (1 << 31) - 1
-    want = [0, 0, 0, 0, 1, -1, 127, -128, 255, 300, high, low, high, high, low, high, low, high, low, high, low, 0]
-    assert evaluate(cast(FLOAT, I32, len(values)), values).tolist() == want
-    assert evaluate(cast(FLOAT, DType.UINT32, 3), [3e9, 4294967040.0, -1.0]).tolist() == [
-        3 * 10**9,
-        4294967040,
-        2**32 - 1,
-    ]
-    assert evaluate(cast(FLOAT, I64, 3), [np.inf, -np.inf, np.nan]).tolist() == [2**63 - 1, -(2**63), 0]
-    assert evaluate(cast(FLOAT, DType.BOOL, 4), [0.0, -0.0, 1e-45, np.nan]).tolist() == [False, False, True, True]
 
 
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4f", "rv32imac"])
@@ -216,6 +180,53 @@ def test_joins_and_marks_on_cores(core: str, tmp_path: Path) -> None:
     check_together(core, views, inputs, tmp_path)
 
 
+def sliced(shape: tuple[int, ...], *entries: Any) -> OperatorView:
+    """The operator for NumPy's x[entries]."""
+    bounds, masks = [], dict.fromkeys(("begin", "end", "ellipsis", "new_axis", "shrink_axis"), 0)
+    for i, entry in enumerate(entries):
+        bit, bound = 1 << i, (0, 0, 1)
+        if entry is Ellipsis:
+            masks["ellipsis"] |= bit
+        elif entry is None:
+            masks["new_axis"] |= bit
+        elif isinstance(entry, int):
+            masks["shrink_axis"] |= bit
+            bound = entry, entry + 1, 1
+        else:
+            masks["begin"] |= bit if entry.start is None else 0
+            masks["end"] |= bit if entry.stop is None else 0
+            bound = entry.start or 0, entry.stop or 0, entry.step or 1
+        bounds.append(bound)
+    inputs = [tensor(0, shape), *(numbers(1 + i, *column) for i, column in enumerate(zip(*bounds, strict=True)))]
+    attributes = StridedSliceAttributes(**{f"{name}_mask": mask for name, mask in masks.items()})
+    return view("STRIDED_SLICE", inputs, tensor(9, np.empty(shape)[entries].shape), attributes)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        (slice(1, 3),),
+        (slice(None, None, -1), slice(-2, -9, -2)),
+        (2, Ellipsis, slice(None, 2)),
+        (None, slice(0, 9, 3), -1),
+        (Ellipsis, None, slice(4, None, -3)),
+        (0, slice(None), slice(1, 2), Ellipsis),
+    ],
+    ids=str,
+)
+def test_strided_slice_is_numpys(entries: tuple[Any, ...]) -> None:
+    x = np.arange(60).reshape(3, 4, 5)
+    v = sliced((3, 4, 5), *entries)
+    assert refusal(v) is None
+    np.testing.assert_array_equal(evaluate(v, x), x[entries])
+
+
+def test_strided_slice_refuses() -> None:
+    for v in (sliced((3, 4), Ellipsis, 0, slice(1, 2)), sliced((3, 4), slice(1, 2), Ellipsis, slice(1, 2), None)):
+        assert "which is last or stands for an axis" in str(refusal(v))
+    assert "0 cells" in str(refusal(sliced((3, 4), slice(2, 1))))
+
+
 def test_known_results() -> None:
     x = tensor(0, (2, 3))
     assert evaluate(view("RANK", [x], tensor(1, (), I32, None)), np.zeros((2, 3))) == 2
@@ -241,20 +252,3 @@ def test_range() -> None:
     assert evaluate(ranged(0, 0.95, 0.1, 10, FLOAT)).tolist() == want
     assert "delta leads" in str(refusal(ranged(0, 5, -1, 5))) and refusal(ranged(0, 5, 0, 5))
     assert "output [3]" in str(refusal(ranged(0, 5, 1, 3)))
-
-
-@pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4f", "rv32imac"])
-def test_casts_on_cores(core: str, tmp_path: Path) -> None:
-    views, inputs = {}, []
-    for source in TYPES:
-        if source is FLOAT:
-            x = np.array([*EXTREMES, *BEYOND], np.float32)
-        elif source is DType.BOOL:
-            x = np.array([0, 1, 1], np.bool_)
-        else:
-            limits = np.iinfo(source.numpy)
-            x = np.array([limits.min, limits.max, 0, 1, limits.max // 3, limits.min // 7], source.numpy)
-        for target in TYPES:
-            views[f"{source.name} to {target.name}"] = cast(source, target, x.size)
-            inputs.append(x)
-    check_together(core, views, inputs, tmp_path)
