@@ -31,5 +31,15 @@ class Target:
     float_unit: FloatUnit
 
     @property
+    def is_host(self) -> bool:
+        """Whether the code is for the building machine, whose addresses have 64 bits."""
+        return self.isa == "host"
+
+    @property
+    def pointer_bytes(self) -> int:
+        """The size of an address, and of an entry of a kernel's parameter table."""
+        return 8 if self.is_host else 4
+
+    @property
     def is_arm(self) -> bool:
         return self.triple.startswith("thumb")

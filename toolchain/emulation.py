@@ -58,7 +58,7 @@ class Built:
 
     @property
     def inputs(self) -> tuple[TensorForm, ...]:
-        return _forms(self.report["inputs"])
+        return forms_of(self.report["inputs"])
 
     @property
     def input_places(self) -> list[tuple[int, int]]:
@@ -67,7 +67,7 @@ class Built:
 
     @property
     def outputs(self) -> tuple[TensorForm, ...]:
-        return _forms(self.report["outputs"])
+        return forms_of(self.report["outputs"])
 
 
 @dataclass(frozen=True)
@@ -122,5 +122,6 @@ def powered(built: Built, seconds: float) -> Iterator[Powered]:
         raise CheckFailed(f"{built.elf.name} on {built.board.name} under the emulator: {error}") from error
 
 
-def _forms(ports: list[dict[str, Any]]) -> tuple[TensorForm, ...]:
+def forms_of(ports: list[dict[str, Any]]) -> tuple[TensorForm, ...]:
+    """The inputs or outputs of a report."""
     return tuple(TensorForm(p["name"], np.dtype(p["dtype"]), tuple(p["shape"])) for p in ports)

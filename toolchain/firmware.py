@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from boards.board import Board
-from compiler.artifact import CompiledModel, ObjectFile
+from compiler.artifact import CompiledModel
 from compiler.errors import UserError
 from toolchain import sources
 from toolchain.archive import write_archive
@@ -17,6 +16,7 @@ from toolchain.files import write_bytes, write_text
 from toolchain.gcc import GENERATED_FLAGS, CompileError, Compiler, compiler_for
 from toolchain.images import write_images
 from toolchain.link import Image, Inputs, link_image
+from toolchain.listings import write_listings
 from toolchain.options import FirmwareOptions
 from toolchain.report import report_of, write_report
 from toolchain.site import board_site, twin_site
@@ -76,8 +76,7 @@ def build_firmware(board: Board, model: CompiledModel, out: Path, options: Firmw
 def _inputs(compiler: Compiler, model: CompiledModel, options: FirmwareOptions) -> Inputs:
     objects = [write_bytes(compiler.directory / "objects" / f"{part.name}.o", part.data) for part in model.objects]
     write_archive(compiler, compiler.directory / f"lib{model.prefix}.a", objects)
-    write_text(compiler.directory / f"{model.prefix}.ll", _listing(model, ";", lambda part: part.ir))
-    write_text(compiler.directory / f"{model.prefix}.s", _listing(model, "#", lambda part: part.assembly))
+    write_listings(model, compiler.directory)
     source = write_text(compiler.directory / "runtime.c", sources.runtime())
     runtime = compiler.directory / "runtime.o"
     compiler.compile(source, runtime, (*GENERATED_FLAGS, "-fno-builtin"))
@@ -89,11 +88,6 @@ def _inputs(compiler: Compiler, model: CompiledModel, options: FirmwareOptions) 
         objects += _application(compiler, options.app)
         libraries.append(compiler.libc())
     return Inputs(model, application, tuple(objects), tuple(libraries))
-
-
-def _listing(model: CompiledModel, comment: str, text: Callable[[ObjectFile], str]) -> str:
-    """What the objects were made of, one after the other, for reading."""
-    return "\n".join(f"{comment} ---- {part.name}.o\n{text(part)}" for part in model.objects)
 
 
 def _application(compiler: Compiler, directory: Path) -> list[Path]:

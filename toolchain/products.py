@@ -8,6 +8,9 @@ from boards.board import Board
 UF2_FAMILIES = {"rp2040": 0xE48BFF56}
 """Board.image to UF2 family (microsoft/uf2, utils/uf2families.json)."""
 
+HOST_OBJECTS = "objects.zip"
+"""What the building machine runs."""
+
 
 def products(board: Board, prefix: str) -> tuple[str, ...]:
     """Names relative to build/<board>/<model>/; `prefix` is the start of the model's C names."""
@@ -22,6 +25,11 @@ def products(board: Board, prefix: str) -> tuple[str, ...]:
         sources += _sources("emulator")
     reading = [f"{prefix}.ll", f"{prefix}.s"]
     return (*images, "report.json", "report.html", f"include/{prefix}.h", f"lib{prefix}.a", *sources, *reading)
+
+
+def host_products(prefix: str) -> tuple[str, ...]:
+    """As `products`, for the building machine."""
+    return ("report.json", HOST_OBJECTS, f"{prefix}.ll", f"{prefix}.s")
 
 
 def _sources(stem: str) -> list[str]:

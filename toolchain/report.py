@@ -24,11 +24,32 @@ def report_of(
     board: Board, model: CompiledModel, sizes: Sizes, stack: StackBound, options: FirmwareOptions, gcc: str
 ) -> dict[str, Any]:
     """The report of a build; what only a run can measure is null. Sizes in bytes."""
+    report = _model_report(board.name, model)
+    report["toolchain"]["gcc"] = gcc
+    return report | {
+        "console": options.console,
+        "numerics": options.numerics,
+        "optimize": options.optimize,
+        "flash": asdict(sizes.flash),
+        "ram": asdict(sizes.ram),
+        "stack": {
+            "bound": stack.bytes,
+            "measured": None,
+            "path": [{"function": name, "bytes": depth} for name, depth in stack.path],
+        },
+    }
+
+
+def host_report_of(model: CompiledModel) -> dict[str, Any]:
+    """The report of a build for the building machine, which has neither memory map nor console."""
+    return _model_report("host", model)
+
+
+def _model_report(board: str, model: CompiledModel) -> dict[str, Any]:
     llvm = ".".join(map(str, llvmlite.binding.llvm_version_info))
     return {
         "schema": SCHEMA,
-        "board": board.name,
-        "console": options.console,
+        "board": board,
         "model": {
             "name": model.name,
             "prefix": model.prefix,
@@ -37,25 +58,16 @@ def report_of(
         },
         "inputs": [_port(port) for port in model.inputs],
         "outputs": [_port(port) for port in model.outputs],
-        "numerics": options.numerics,
-        "optimize": options.optimize,
-        "flash": asdict(sizes.flash),
-        "ram": asdict(sizes.ram),
         "arena": {
             "bytes": model.arena_bytes,
             "lower_bound": model.arena_lower_bound,
             "tensors": [asdict(tensor) for tensor in model.arena_tensors],
         },
-        "stack": {
-            "bound": stack.bytes,
-            "measured": None,
-            "path": [{"function": name, "bytes": depth} for name, depth in stack.path],
-        },
         "dispatches": [_dispatch(dispatch) for dispatch in model.dispatches],
         "instructions": None,
         "cycles_estimate": None,
         "notes": list(model.notes),
-        "toolchain": {"gcc": gcc, "llvm": llvm, "llvmlite": llvmlite.__version__},
+        "toolchain": {"llvm": llvm, "llvmlite": llvmlite.__version__},
     }
 
 

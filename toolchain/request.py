@@ -13,52 +13,93 @@ from boards.board import Board
 from boards.loader import load_board
 from compiler.errors import UserError
 from compiler.model import c_prefix
-from toolchain.products import products
+from toolchain.products import host_products, products
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@dataclass(frozen=True)
-class Request:
-    """One invocation. `folder` is build/<board>/<model>/; `input`, `output` and `compare` are None where not given."""
+HOST = "host"
+"""The name that stands for the building machine where a board is asked for."""
+HOST_TARGETS = ("firmware", "infer", "schedule", "verify")
+"""What there is for it: it has neither flash nor a stack of its own to speak of, nor instruction counts."""
 
-    board: Board
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One invocation on a model. `folder` is build/<board>/<model>/; files are None where not given.
+    `oracles` are Pythons that have other runtimes installed; none: wherever they are found."""
+
     model: Path
     folder: Path
-    console: str
     input: Path | None
     output: Path | None
     compare: Path | None
+    oracles: tuple[Path, ...]
     verbose: bool
     quiet: bool
 
     @property
+    def prefix(self) -> str:
+        """The start of the model's C names."""
+        return c_prefix(self.model.stem)
+
+
+@dataclass(frozen=True)
+class Request(ModelRequest):
+    """An invocation for a board."""
+
+    board: Board
+    console: str
+
+    @property
     def products(self) -> tuple[str, ...]:
         """The files that every build makes, by name in `folder`."""
-        return products(self.board, c_prefix(self.model.stem))
+        return products(self.board, self.prefix)
 
-    @classmethod
-    def from_variables(cls, variables: Mapping[str, Any], directory: Path, quiet: bool) -> Request:
-        """Checks variables as the command line gives them; relative paths start at `directory`.
 
-        Raises UserError for a missing or unknown board, and for files that are not there.
-        """
-        if not variables["board"]:
-            raise UserError(
-                "no board is given", allowed="board=NAME", hint="`scons boards` lists the boards; ch32v is a good start"
-            )
-        board = load_board(variables["board"])
-        model = find_model(variables["model"], directory)
-        return cls(
-            board=board,
-            model=model,
-            folder=_folder(board, model),
-            console=variables["console"],
-            input=_existing("input", variables["input"], directory),
-            output=_output(variables["output"], directory),
-            compare=_existing("compare", variables["compare"], directory),
-            verbose=bool(variables["verbose"]),
-            quiet=quiet,
+@dataclass(frozen=True)
+class HostRequest(ModelRequest):
+    """An invocation for the building machine."""
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """The files that every build makes, by name in `folder`."""
+        return host_products(self.prefix)
+
+
+def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> Request | HostRequest:
+    """Checks variables as the command line gives them; relative paths start at `directory`.
+
+    Raises UserError for a missing or unknown board, and for files that are not there.
+    """
+    name = variables["board"]
+    if not name:
+        raise UserError(
+            "no board is given", allowed="board=NAME", hint="`scons boards` lists the boards; ch32v is a good start"
+        )
+    board = None if name == HOST else load_board(name)
+    model = find_model(variables["model"], directory)
+    common = (
+        model,
+        _folder(HOST if board is None else board.name, model),
+        _existing("input", variables["input"], directory),
+        _output(variables["output"], directory),
+        _existing("compare", variables["compare"], directory),
+        tuple(directory / Path(python).expanduser() for python in variables["oracle"].split(",") if python),
+        bool(variables["verbose"]),
+        quiet,
+    )
+    return HostRequest(*common) if board is None else Request(*common, board=board, console=variables["console"])
+
+
+def check_target(request: Request | HostRequest, name: str) -> None:
+    """UserError for a target that the building machine does not have."""
+    if isinstance(request, HostRequest) and name not in HOST_TARGETS:
+        raise UserError(
+            f"the building machine is no board: it has no '{name}'",
+            where="board=host",
+            allowed=", ".join(HOST_TARGETS),
+            hint="name a board; `scons boards` lists them",
         )
 
 
@@ -70,11 +111,11 @@ def _existing(variable: str, name: str, directory: Path) -> Path | None:
     return path
 
 
-def _folder(board: Board, model: Path) -> Path:
+def _folder(board: str, model: Path) -> Path:
     """Where the build goes. UserError for a file name that is no name of a folder."""
     if model.stem in (".", ".."):
         raise UserError("the model file's name has no part before its suffix", where="model=", got=model.name)
-    return ROOT / "build" / board.name / model.stem
+    return ROOT / "build" / board / model.stem
 
 
 def _output(name: str, directory: Path) -> Path | None:

@@ -23,7 +23,7 @@ from SCons.Script import Action, AlwaysBuild, Default, Environment, GetLaunchDir
 
 from compiler.errors import CheckFailed, UserError
 from toolchain.gcc import compiler_for
-from toolchain.request import ROOT, Request, unknown
+from toolchain.request import ROOT, HostRequest, ModelRequest, Request, check_target, read_request, unknown
 
 _SOURCES = ("boards/**/*.*", "compiler/**/*.py", "firmware_templates/**/*.*", "toolchain/**/*.py")
 _EXAMPLE = "./kiln board=ch32v model=models/mnist_int8.tflite run"
@@ -86,6 +86,8 @@ class Project:
             return
         request = self._request() if any(target.needs_model for target in chosen) else None
         if request is not None:
+            for target in chosen:
+                check_target(request, target.name)
             self._make_firmware(firmware, request)
         for target in chosen:
             if target.name != firmware:
@@ -93,7 +95,7 @@ class Project:
                 scope = self.environment.Clone(KILN_TARGET=target.name, KILN_REQUEST=request)
                 AlwaysBuild(scope.Alias(target.name, needed, Action(_act, cmdstr=None)))
 
-    def _make_firmware(self, name: str, request: Request) -> None:
+    def _make_firmware(self, name: str, request: Request | HostRequest) -> None:
         environment = self.environment.Clone(KILN_TARGET=name, KILN_REQUEST=request)
         if environment["cache"]:
             environment.CacheDir(str(Path(GetLaunchDir()) / environment["cache"]))
@@ -107,9 +109,9 @@ class Project:
         environment.Clean(nodes, environment.fs.Dir(str(request.folder)))
         Default(environment.Alias(name, nodes))
 
-    def _request(self) -> Request:
+    def _request(self) -> Request | HostRequest:
         quiet = bool(GetOption("no_progress") or GetOption("silent"))
-        return Request.from_variables(dict(self.environment.items()), Path(GetLaunchDir()), quiet)
+        return read_request(dict(self.environment.items()), Path(GetLaunchDir()), quiet)
 
     def _help(self) -> None:
         targets = "".join(f"  {target.name:<10} {target.description}\n" for target in self.known)
@@ -117,9 +119,11 @@ class Project:
         Help(f"\nExample: {_EXAMPLE}\n\nTargets:\n{targets}\nVariables:\n{variables}")
 
 
-def _versions(request: Request) -> str:
+def _versions(request: Request | HostRequest) -> str:
     """What a build depends on besides files. UserError where the cross compiler is missing: before anything is
     touched, so that a good build outlives it."""
+    if isinstance(request, HostRequest):
+        return f"llvmlite {metadata.version('llvmlite')}"
     gcc = "" if GetOption("clean") else compiler_for(request.board.core, ROOT).version()
     return f"console {request.console}, {gcc}, llvmlite {metadata.version('llvmlite')}"
 
@@ -147,7 +151,7 @@ def _act(target: Any, source: Any, env: Any) -> None:
         _guarded(env["KILN_TARGET"], env["KILN_REQUEST"])
 
 
-def _guarded(name: str, request: Request | None) -> None:
+def _guarded(name: str, request: ModelRequest | None) -> None:
     """Runs a command. Faults become SCons's one-line failure: exit code 2 for the user's, 1 for ours."""
     try:
         _command(name, request)()
@@ -163,19 +167,17 @@ def _guarded(name: str, request: Request | None) -> None:
         raise _Failure(_recorded(error, name), 1) from error
 
 
-def _command(name: str, request: Request | None) -> Callable[[], None]:
+def _command(name: str, request: ModelRequest | None) -> Callable[[], None]:
     """A target's command; its modules are loaded only now."""
     # SCons takes the project off the path again before actions run.
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
-    from toolchain.commands import COMMANDS, MODEL_COMMANDS
+    from toolchain.commands import command
     from toolchain.terminal import show_commands
 
-    if request is None:
-        return COMMANDS[name]
-    if request.verbose:
+    if request is not None and request.verbose:
         show_commands()
-    return lambda: MODEL_COMMANDS[name](request)
+    return command(name, request)
 
 
 def _recorded(error: Exception, where: str) -> str:

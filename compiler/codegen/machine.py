@@ -117,7 +117,7 @@ def _compile(unit: Unit, target: Target) -> tuple[bytes, str]:
         features=target.features,
         opt=unit.options.opt_level,
         reloc="static",
-        codemodel="small",
+        codemodel="large" if target.is_host else "small",
         abiname=target.abi,
     )
     if unit.options.optimize:

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from compiler.artifact import ObjectFile
 from compiler.codegen.builder import I8, I32, PTR, Function
+from compiler.codegen.host import host_layout
 from compiler.codegen.machine import Unit, generate
 from compiler.kernels.kernel import CompileOptions, Constant, Kernel, KernelFunction
 from compiler.target import Target
@@ -85,14 +86,17 @@ def constants_of(calls: Sequence[BoundCall]) -> list[Constant]:
 def _new_module(name: str, target: Target) -> ir.Module:
     module = ir.Module(name)
     module.triple = target.triple
-    family = "thumb" if target.is_arm else "riscv32"
-    module.data_layout = _LAYOUT_RV32E if target.abi == "ilp32e" else _LAYOUTS[family]
+    module.data_layout = host_layout() if target.is_host else _layout(target)
     return module
+
+
+def _layout(target: Target) -> str:
+    return _LAYOUT_RV32E if target.abi == "ilp32e" else _LAYOUTS["thumb" if target.is_arm else "riscv32"]
 
 
 def _kernel_unit(kernel: Kernel, target: Target) -> Unit:
     module = _new_module(kernel.name, target)
-    f = KernelFunction(module, kernel)
+    f = KernelFunction(module, kernel, target.pointer_bytes)
     kernel.build(f)
     f.return_void()
     f.function.section = f".text.{kernel.name}"
@@ -108,7 +112,7 @@ def _main_unit(program: Program, target: Target) -> Unit:
     running.initializer, running.align = ir.Constant(I32, 0), 4
     running.section = f".bss.{program.prefix}_dispatch"
 
-    tables = _Tables(module, program.prefix, arena)
+    tables = _Tables(module, program.prefix, arena, target.pointer_bytes)
     for constant in constants_of(program.calls):
         tables.constant(constant)
     ready = _reset(module, program, tables)
@@ -148,10 +152,11 @@ def _reset(module: ir.Module, program: Program, tables: _Tables) -> ir.GlobalVar
 
 
 class _Tables:
-    """Parameter tables and constants of the main object, each stored once."""
+    """Parameter tables and constants of the main object, each stored once. Each entry of a table has the size of an
+    address; integers are i32 values in its lower bytes."""
 
-    def __init__(self, module: ir.Module, prefix: str, arena: ir.GlobalVariable) -> None:
-        self.module, self.prefix, self.arena = module, prefix, arena
+    def __init__(self, module: ir.Module, prefix: str, arena: ir.GlobalVariable, entry_bytes: int) -> None:
+        self.module, self.prefix, self.arena, self.entry_bytes = module, prefix, arena, entry_bytes
         self.constants: dict[Constant, ir.GlobalVariable] = {}
         self.tables: dict[tuple[int | ArenaAddress | Constant, ...], ir.GlobalVariable] = {}
 
@@ -169,7 +174,7 @@ class _Tables:
         if call.arguments not in self.tables:
             words = [self._word(argument) for argument in call.arguments]
             self.tables[call.arguments] = self._global(
-                f"{self.prefix}_table_{len(self.tables)}", ir.Constant.literal_struct(words), 4
+                f"{self.prefix}_table_{len(self.tables)}", ir.Constant.literal_struct(words), self.entry_bytes
             )
         return self.tables[call.arguments]
 
@@ -182,7 +187,7 @@ class _Tables:
             return self.address(argument)
         if isinstance(argument, Constant):
             return self.constant(argument)
-        return ir.Constant(I32, (argument + (1 << 31)) % (1 << 32) - (1 << 31))
+        return ir.Constant(ir.IntType(8 * self.entry_bytes), (argument + (1 << 31)) % (1 << 32) - (1 << 31))
 
     def _global(self, name: str, initializer: ir.Constant, align: int) -> ir.GlobalVariable:
         variable = ir.GlobalVariable(self.module, initializer.type, name)

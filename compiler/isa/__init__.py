@@ -16,9 +16,13 @@ class Isa(Protocol):
     """What a core offers. The three heavy families return complete lowerings for int8 layers (every geometry, zero
     point, shift and clamp: the general form is this module's own affair). Portable kernels use the primitives."""
 
-    name: str
-    options: CompileOptions
-    """Compile options for portable kernels."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def options(self) -> CompileOptions:
+        """Compile options for portable kernels."""
+        ...
 
     def conv_2d(self, layer: Conv2D) -> Lowered: ...
 

@@ -75,11 +75,12 @@ class Kernel(ABC):
 
 
 class KernelFunction(Function):
-    """A kernel under construction: `void name(const void *table)`; table entries are loaded where they are used."""
+    """A kernel under construction: `void name(const void *table)`; table entries, `entry_bytes` each, are loaded where
+    they are used."""
 
-    def __init__(self, module: ir.Module, kernel: Kernel) -> None:
+    def __init__(self, module: ir.Module, kernel: Kernel, entry_bytes: int = 4) -> None:
         super().__init__(module, kernel.name, [PTR])
-        self.kernel = kernel
+        self.kernel, self.entry_bytes = kernel, entry_bytes
         self._parked: ir.Value | None = None
 
     def park_table(self) -> None:
@@ -90,13 +91,16 @@ class KernelFunction(Function):
     def _table(self) -> ir.Value:
         return self.load(PTR, self._parked) if self._parked is not None else self.arguments[0]
 
+    def _entry(self, parameter: str) -> int:
+        return self.entry_bytes * self.kernel.parameters.index(parameter)
+
     def integer(self, parameter: str) -> ir.Value:
         """The i32 value of a table entry."""
-        return self.load(I32, self._table(), 4 * self.kernel.parameters.index(parameter))
+        return self.load(I32, self._table(), self._entry(parameter))
 
     def pointer(self, parameter: str) -> ir.Value:
         """The address in a table entry."""
-        return self.load(PTR, self._table(), 4 * self.kernel.parameters.index(parameter))
+        return self.load(PTR, self._table(), self._entry(parameter))
 
 
 @dataclass(frozen=True)

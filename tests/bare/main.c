@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a compiled model on rows of inputs that are linked in, and writes each row's outputs to a file by semihosting.
+// Runs compiled models on rows of inputs that are linked in, and writes each row's outputs to a file by semihosting.
 // The smallest program that can: what the product generates is tested elsewhere.
-#include <stdint.h>
+#include "models.h"
 
-extern const uint8_t test_inputs[];
-extern uint8_t *const test_input_ports[];
-extern const uint8_t *const test_output_ports[];
-extern const uint32_t test_input_bytes[], test_output_bytes[], test_counts[3]; // inputs, outputs, rows
-extern void test_invoke(void);
+extern const uint8_t test_inputs[]; // all models' rows one after another
 extern uint32_t __bss_start[], __bss_end[], __stack_top[];
 
 #ifdef __riscv
@@ -38,15 +34,16 @@ void test_main(void) {
     const intptr_t open[] = {(intptr_t)"outputs.bin", 5, 11}; // "wb"
     const intptr_t file = semihost(0x01, open);
     const uint8_t *source = test_inputs;
-    for (uint32_t row = 0; row < test_counts[2]; row++) {
-        for (uint32_t i = 0; i < test_counts[0]; i++)
-            for (uint32_t b = 0; b < test_input_bytes[i]; b++) test_input_ports[i][b] = *source++;
-        test_invoke();
-        for (uint32_t o = 0; o < test_counts[1]; o++) {
-            const intptr_t write[] = {file, (intptr_t)test_output_ports[o], test_output_bytes[o]};
-            if (semihost(0x05, write) != 0) stop(0x20023);
+    for (const struct test_model *m = test_models; m < test_models + test_model_count; m++)
+        for (uint32_t row = 0; row < m->rows; row++) {
+            for (const struct test_port *p = m->inputs; p < m->inputs + m->input_count; p++)
+                for (uint32_t b = 0; b < p->bytes; b++) p->address[b] = *source++;
+            m->invoke();
+            for (const struct test_port *p = m->outputs; p < m->outputs + m->output_count; p++) {
+                const intptr_t write[] = {file, (intptr_t)p->address, p->bytes};
+                if (semihost(0x05, write) != 0) stop(0x20023);
+            }
         }
-    }
     const intptr_t close[] = {file};
     semihost(0x02, close);
     stop(0x20026); // application exit

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from toolchain.commands.compiledb import compiledb
 from toolchain.commands.firmware import firmware
+from toolchain.commands.host_firmware import host_firmware
 from toolchain.commands.infer import infer
 from toolchain.commands.listing import list_boards, list_operators
 from toolchain.commands.profile import profile
@@ -14,9 +15,9 @@ from toolchain.commands.report import report
 from toolchain.commands.run import run
 from toolchain.commands.show import schedule, size
 from toolchain.commands.verify import verify
-from toolchain.request import Request
+from toolchain.request import HostRequest, ModelRequest, Request
 
-MODEL_COMMANDS: dict[str, Callable[[Request], None]] = {
+BOARD_COMMANDS: dict[str, Callable[[Request], None]] = {
     "firmware": firmware,
     "report": report,
     "run": run,
@@ -27,4 +28,19 @@ MODEL_COMMANDS: dict[str, Callable[[Request], None]] = {
     "verify": verify,
     "compiledb": compiledb,
 }
+HOST_COMMANDS: dict[str, Callable[[HostRequest], None]] = {
+    "firmware": host_firmware,
+    "infer": infer,
+    "schedule": schedule,
+    "verify": verify,
+}
 COMMANDS: dict[str, Callable[[], None]] = {"boards": list_boards, "ops": list_operators}
+
+
+def command(name: str, request: ModelRequest | None) -> Callable[[], None]:
+    """What a target does."""
+    if isinstance(request, Request):
+        return lambda: BOARD_COMMANDS[name](request)
+    if isinstance(request, HostRequest):
+        return lambda: HOST_COMMANDS[name](request)
+    return COMMANDS[name]

@@ -1,29 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`infer`: rows of inputs through the firmware in the emulator; writes the outputs."""
+"""`infer`: rows of inputs through the built model; writes the outputs."""
 
 from __future__ import annotations
 
 from compiler.errors import UserError
 from toolchain.comparison import compare
-from toolchain.emulation import Built, powered
-from toolchain.request import Request
+from toolchain.execution import execution_of
+from toolchain.request import HostRequest, Request
 from toolchain.rows import read_samples, write_outputs
 from toolchain.terminal import Terminal
 
-SECONDS = 7200.0
 
-
-def infer(request: Request) -> None:
+def infer(request: Request | HostRequest) -> None:
     """Runs every row of `input`; writes `output` where given, and compares where the input file has outputs too."""
-    terminal, built = Terminal(request.quiet), Built.of(request)
+    terminal, execution = Terminal(request.quiet), execution_of(request)
     if request.input is None:
         raise UserError(
             "no inputs are given", allowed="input=FILE.npz with in0, in1, ... (a row an inference), or FILE.npy"
         )
-    samples = read_samples(request.input, built.inputs, built.outputs)
-    terminal.stage("infer", f"{len(samples)} rows of {request.input.name} on {request.board.name} in the emulator")
-    with powered(built, SECONDS) as board:
-        outputs = board.infer(samples)
+    samples = read_samples(request.input, execution.inputs, execution.outputs)
+    terminal.stage("infer", f"{len(samples)} rows of {request.input.name} on {execution.place}")
+    outputs = execution.infer(samples)
     if request.output is not None:
         write_outputs(request.output, outputs)
         terminal.stage("write", str(request.output))

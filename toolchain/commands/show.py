@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from toolchain.columns import Column
 from toolchain.emulation import Built
-from toolchain.report import short_name
-from toolchain.request import Request
+from toolchain.report import read_report, short_name
+from toolchain.request import ModelRequest, Request
 from toolchain.terminal import Terminal
 
 
@@ -15,9 +15,9 @@ def size(request: Request) -> None:
     Terminal().sizes(Built.of(request).report)
 
 
-def schedule(request: Request) -> None:
+def schedule(request: ModelRequest) -> None:
     """The dispatches in order, with their kernels and buffers, then the arena."""
-    report, terminal = Built.of(request).report, Terminal()
+    report, terminal = read_report(request.folder / "report.json"), Terminal()
     rows = [
         (
             d["index"],

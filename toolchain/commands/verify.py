@@ -1,107 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`verify`: the firmware against the reference, output by output and operator by operator."""
+"""`verify`: the built model against the reference, output by output and operator by operator; then against other
+runtimes where they are installed."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from boards.board import Board
-from boards.loader import board_names, load_board
-from compiler.compile import as_stated, compile_graph, prepare
+from compiler.compile import as_stated, prepare
 from compiler.errors import CheckFailed
 from compiler.graph import Graph
 from compiler.model import Model
-from compiler.reference import evaluate, outputs_of_rows, reset_state
+from compiler.reference import evaluate, reset_state
 from compiler.selftest import generate_inputs
-from toolchain.comparison import Difference, compare
-from toolchain.emulation import Built, powered
-from toolchain.firmware import build_firmware
-from toolchain.options import FirmwareOptions
-from toolchain.report import read_report
-from toolchain.request import Request
+from toolchain.comparison import compare
+from toolchain.cross_check import cross_check, first_divergence
+from toolchain.execution import Execution, execution_of
+from toolchain.oracles import find_oracles
+from toolchain.request import HostRequest, Request
 from toolchain.rows import Samples, read_samples
-from toolchain.target import target_of
 from toolchain.terminal import Terminal
 
-SECONDS = 3600.0
 SEEDS = (1, 2, 3)
+NO_ORACLE = "none is installed; requirements-oracle.lock has TFLite Micro and LiteRT"
+
+Tensors = dict[int, NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class Divergence:
-    """The first operator whose output is not the reference's."""
-
-    row: int
-    operator: str
-    difference: Difference
-
-    def __str__(self) -> str:
-        return f"operator {self.operator}, input row {self.row}: {self.difference}"
-
-
-def verify(request: Request) -> None:
-    """Compares the firmware's outputs with the expected ones in `input` (or, without them, with the NumPy reference of
-    TFLite Micro's kernels over the model as its file states it), then the output of every operator that is left after
-    the passes on a roomy machine of the same core. Raises CheckFailed."""
-    terminal, built = Terminal(request.quiet), Built.of(request)
+def verify(request: Request | HostRequest) -> None:
+    """Compares the outputs with the expected ones in `input` (or, without them, with the NumPy reference of TFLite
+    Micro's kernels over the model as its file states it), the output of every operator that is left after the passes
+    where there is room for them, then that reference and the outputs with the runtimes that are installed. Raises
+    CheckFailed where something differs that should not."""
+    terminal, execution = Terminal(request.quiet), execution_of(request)
     model = Model(request.model.name, request.model.read_bytes())
-    graph = prepare(model)
-    samples = read_samples(request.input, built.inputs, built.outputs) if request.input else _generated(graph)
+    graph, stated = prepare(model), as_stated(model)
+    samples = read_samples(request.input, execution.inputs, execution.outputs) if request.input else _generated(graph)
     source = request.input.name if request.input else "generated inputs"
-    terminal.stage("verify", f"{len(samples)} rows of {source} on {request.board.name} in the emulator")
-    with powered(built, SECONDS) as board:
-        found = board.infer(samples)
-    expected = samples.outputs or _references(as_stated(model), samples)
-    whole = compare(found, expected)
+    oracles = find_oracles(request.oracles)
+    terminal.stage("verify", f"{len(samples)} rows of {source} on {execution.place}")
+    found = execution.infer(samples)
+    reference = _references(stated, samples)
+    whole = compare(found, samples.outputs or [reference[i] for i in stated.outputs])
     terminal.stage("outputs", str(whole))
-    divergence = _first_divergence(request.board, graph, model, samples, terminal)
-    if divergence is None and whole.passed:
+    divergence, compared = first_divergence(
+        graph, _operators(execution, graph, model, samples), _references(graph, samples)
+    )
+    terminal.stage("operators", f"{compared} agree with the reference, on {execution.probe_place}")
+    findings = cross_check(stated, model.data, samples, reference, found, oracles)
+    for finding in findings:
+        terminal.stage("oracle", str(finding))
+    if not oracles:
+        terminal.stage("oracle", NO_ORACLE)
+    contradicting = next((finding for finding in findings if finding.contradicts), None)
+    if divergence is None and whole.passed and contradicting is None:
         terminal.verdict(True, f"{len(graph.operators)} operators and the outputs agree with the reference: {whole}")
         return
-    told = f"first divergence at {divergence}" if divergence else f"the outputs differ from {source}: {whole}"
+    if divergence is not None:
+        told = f"first divergence from the reference at {divergence}"
+    elif contradicting is not None:
+        told = f"the reference is not what another computes: {contradicting}"
+    else:
+        told = f"the outputs differ from {source}: {whole}"
     terminal.verdict(False, told)
     raise CheckFailed(told)
 
 
-def _first_divergence(
-    board: Board, graph: Graph, model: Model, samples: Samples, terminal: Terminal
-) -> Divergence | None:
-    """Runs the graph with every operator's output kept, and compares each with the reference."""
-    roomy = roomy_board(board)
+def _operators(execution: Execution, graph: Graph, model: Model, samples: Samples) -> Tensors:
+    """Every operator's output [rows, *shape], by tensor: of a run in which all are kept."""
     kept = [output for operator in graph.operators for output in operator.outputs]
+    if not kept:
+        return {}
     probe = replace(graph, outputs=tuple(kept), output_names=tuple(graph.tensor(i).name for i in kept))
-    with tempfile.TemporaryDirectory(prefix="tinykiln-") as folder:
-        compiled = compile_graph(probe, model, target_of(roomy.core))
-        build_firmware(roomy, compiled, Path(folder), FirmwareOptions())
-        built = Built(roomy, Path(folder), read_report(Path(folder) / "report.json"))
-        with powered(built, SECONDS) as powered_board:
-            outputs = powered_board.infer(samples)
-    terminal.stage("operators", f"{len(graph.operators)} outputs, each against the reference, on {roomy.name}")
-    tensors = dict(zip(kept, outputs, strict=True))
-    state = reset_state(graph)
-    for row, inputs in enumerate(_rows(samples)):
-        values = evaluate(graph, inputs, state)
-        for operator in graph.operators:
-            for tensor in operator.outputs:
-                difference = compare([tensors[tensor][row : row + 1]], [values[tensor][None]])
-                if not difference.passed:
-                    name = f"#{operator.index} {operator.op} '{graph.tensor(tensor).name}'"
-                    return Divergence(row, name, difference)
-    return None
-
-
-def roomy_board(board: Board) -> Board:
-    """The emulator's board with the most RAM among those of the same core, or of the same instruction set."""
-    boards = [load_board(name) for name in board_names()]
-    alike = [b for b in boards if b.core.isa == board.core.isa and b.emulator.native]
-    return max(alike, key=lambda b: (b.core == board.core, b.ram.size))
+    return dict(zip(kept, execution.probe(probe, model, samples), strict=True))
 
 
 def _generated(graph: Graph) -> Samples:
@@ -126,6 +101,12 @@ def _rows(samples: Samples) -> Iterator[list[NDArray[Any]]]:
         yield [array[row] for array in samples.inputs]
 
 
-def _references(graph: Graph, samples: Samples) -> Sequence[NDArray[Any]]:
-    outputs = list(outputs_of_rows(graph, _rows(samples)))
-    return [np.stack([row[i] for row in outputs]) for i in range(len(graph.outputs))]
+def _references(graph: Graph, samples: Samples) -> Tensors:
+    """The operators' outputs, and the model's, as the NumPy reference computes them: [rows, *shape] by tensor."""
+    state = reset_state(graph)
+    wanted = {i for operator in graph.operators for i in operator.outputs} | set(graph.outputs)
+    rows = []
+    for inputs in _rows(samples):
+        values = evaluate(graph, inputs, state)
+        rows.append({i: np.array(values[i]) for i in wanted if i in values})
+    return {i: np.stack([row[i] for row in rows]) for i in rows[0]}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computed tensors against other runtimes: the first operator that differs, and whether the contract allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from compiler.graph import DType, Graph
+from toolchain.comparison import Difference, compare
+from toolchain.oracles import Oracle, Question, ask
+from toolchain.report import short_name
+from toolchain.rows import Samples
+from toolchain.tflite_outputs import file_outputs, tensor_count, with_outputs
+
+Tensors = Mapping[int, NDArray[Any]]
+Arrays = Sequence[NDArray[Any]]
+
+NUMBERS = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.FLOAT32, DType.BOOL)
+
+EXPECTED = {
+    ("tflm", "RELU6"): "TFLite Micro clamps without rescaling",
+    ("tflm", "RELU_N1_TO_1"): "TFLite Micro clamps without rescaling",
+    ("tflm", "TRANSPOSE_CONV"): "TFLite Micro saturates int16 sums wrongly",
+    ("tflm", "UNIDIRECTIONAL_SEQUENCE_LSTM"): "TFLite Micro's float sequences are wrong",
+    ("litert", "FULLY_CONNECTED"): "LiteRT rescales in double",
+    ("litert", "SUM"): "LiteRT's integer sums overflow",
+    ("litert", "UNIDIRECTIONAL_SEQUENCE_LSTM"): "LiteRT rounds int8 gates otherwise",
+}
+"""Where a runtime's kernel is not the contract, and why: by kernel set and operator."""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first operator whose output differs, over all rows."""
+
+    op: str
+    operator: str
+    difference: Difference
+
+    def __str__(self) -> str:
+        return f"operator {self.operator}: {self.difference}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an oracle says. `refusal` where it cannot run the model; `compared` operators were compared up to the first
+    that differs; `outputs` is the difference of the model's outputs."""
+
+    oracle: Oracle
+    refusal: str | None
+    compared: int = 0
+    first: Divergence | None = None
+    outputs: Difference | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the difference is no fault, if so."""
+        return EXPECTED.get((self.oracle.kernels, self.first.op)) if self.first else None
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether a reference kernel computes something else and none of the known reasons explains it."""
+        return self.first is not None and self.oracle.kernels != "xnnpack" and self.reason is None
+
+    def __str__(self) -> str:
+        if self.refusal is not None or self.outputs is None:
+            return f"{self.oracle.title} cannot run it: {self.refusal}"
+        if self.first is None:
+            return f"{self.oracle.title}: all {self.compared} operators agree"
+        why = f" ({self.reason})" if self.reason else ""
+        outputs = "the outputs agree" if self.outputs.exact else f"outputs: {self.outputs}"
+        return f"{self.oracle.title}: first differs at {self.first}{why}; {outputs}"
+
+
+def first_divergence(graph: Graph, computed: Tensors, expected: Tensors) -> tuple[Divergence | None, int]:
+    """The first operator with an output that differs, and how many operators' outputs were compared before. Tensors are
+    [rows, *shape]; those that `expected` lacks are passed over."""
+    compared = 0
+    for operator in graph.operators:
+        known = [i for i in operator.outputs if i in expected]
+        for tensor in known:
+            difference = compare([computed[tensor]], [expected[tensor].reshape(computed[tensor].shape)])
+            if not difference.passed:
+                name = f"#{operator.index} {operator.op} '{short_name(graph.tensor(tensor).name)}'"
+                return Divergence(operator.op, name, difference), compared
+        compared += bool(known)
+    return None, compared
+
+
+def cross_check(
+    graph: Graph, model: bytes, samples: Samples, computed: Tensors, outputs: Arrays, oracles: Sequence[Oracle]
+) -> list[Finding]:
+    """Asks each oracle for every operator's output. `graph` is the model as its file states it; `computed` its
+    operators' outputs [rows, *shape] by tensor, `outputs` those of the model."""
+    last = file_outputs(model)
+    shown = sorted({*_shown(graph, model), *last})
+    question = Question(with_outputs(model, shown), samples.inputs)
+    findings = []
+    for oracle in oracles:
+        (answer,) = ask(oracle, [question])
+        if isinstance(answer, str):
+            findings.append(Finding(oracle, answer))
+            continue
+        values = dict(zip(shown, answer, strict=True))
+        expected = {i: a for i, a in values.items() if i in computed and a.size == computed[i].size}
+        first, compared = first_divergence(graph, computed, expected)
+        same = [values[i].reshape(found.shape) for i, found in zip(last, outputs, strict=True)]
+        findings.append(Finding(oracle, None, compared, first, compare(outputs, same)))
+    return findings
+
+
+def _shown(graph: Graph, model: bytes) -> Iterator[int]:
+    """The operators' outputs that are tensors of the file and hold numbers."""
+    count = tensor_count(model)
+    for operator in graph.operators:
+        for index in operator.outputs:
+            tensor = graph.tensor(index)
+            if index < count and tensor.dtype in NUMBERS and tensor.elements:
+                yield index
