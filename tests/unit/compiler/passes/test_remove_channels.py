@@ -200,10 +200,12 @@ def test_two_outputs_of_per_channel_fully_connected_layers_are_left() -> None:
 
 
 def test_left_shifts_that_leave_32_bits_prove_nothing() -> None:
-    """2**24 shifted left by 10 wraps: the channel is not what saturation suggests."""
+    """Shifted left by 17, the sums -29,200 and 9,050 at the ends both wrap to positive numbers; -10,000 does not."""
     n = Network(1, 4, 4, 2)
-    scales = [0.01, 2.0**9, 0.01]
-    first = n.convolution(n.input, weights(3, 1, 1, 2), biases(0, HUGE, 0), scales=scales)
+    kernel = weights(3, 1, 1, 2)
+    kernel[1] = 75
+    scales = [0.01, 2.0**16, 0.01]
+    first = n.convolution(n.input, kernel, biases(0, -10_000, 0), scales=scales)
     last = n.convolution(first, weights(2, 1, 1, 3), biases(1, 2))
     graph = n.graph(last)
     assert transformed(graph) is graph
