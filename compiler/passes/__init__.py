@@ -11,6 +11,7 @@ from compiler.graph import Graph
 from compiler.passes.copy_outputs import copy_outputs
 from compiler.passes.fold_constants import fold_constants
 from compiler.passes.fuse_activations import fuse_activations
+from compiler.passes.fuse_dilation import fuse_dilation
 from compiler.passes.fuse_padding import fuse_padding
 from compiler.passes.inline_subgraphs import inline_subgraphs
 from compiler.passes.join_parts import join_parts
@@ -40,6 +41,7 @@ PASSES = (
     Pass("join_parts", "joins the parts of joined tensors at once", join_parts),
     Pass("signed_bytes", "gives legacy uint8 operators the int8 form that computes the same", signed_bytes),
     Pass("remove_identities", "removes operators that pass their input on unchanged", remove_identities),
+    Pass("fuse_dilation", "makes dilated convolutions of those between blocks cut and joined", fuse_dilation),
     Pass("fuse_padding", "gives convolutions the padding of a PAD before them", fuse_padding, True),
     Pass("fuse_activations", "gives operators the clamp of an activation after them", fuse_activations, True),
     Pass("remove_dead", "removes operators whose results nobody reads", remove_dead),
