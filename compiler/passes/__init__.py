@@ -57,7 +57,8 @@ def run_passes(graph: Graph, passes: Sequence[Pass] = PASSES) -> Graph:
 
     Raises UserError where the graph of the model file is inconsistent, InvalidGraph where a pass is at fault.
     """
-    found = list(faults(graph))
+    inner = (f"subgraph {n}: {fault}" for n, subgraph in sorted(graph.subgraphs.items()) for fault in faults(subgraph))
+    found = [*faults(graph), *inner]
     if found:
         raise UserError(
             "this model contradicts itself",

@@ -164,7 +164,9 @@ class _Inliner:
             begin, size = (np.asarray(t.constant).reshape(-1).tolist() for t in inputs[1:])
             if len(begin) == len(size) == len(inputs[0].shape):
                 cut = zip(begin, size, inputs[0].shape, strict=True)
-                return tuple(length - first if count < 0 else count for first, count, length in cut)
+                sizes = tuple(length - first if count < 0 else count for first, count, length in cut)
+                if min(sizes, default=0) >= 0:
+                    return sizes
         if operator.op == "CONCATENATION" and inputs and inputs[0].shape:
             axis = operator.attributes.axis % len(inputs[0].shape)
             if all(len(t.shape) == len(inputs[0].shape) for t in inputs):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.graph import Graph, Operator, Tensor
+from compiler.graph import ABSENT, Graph, Operator, Tensor
 from compiler.ops.definition import Array
 from compiler.ops.var_handle import VarHandleAttributes
 from compiler.passes.fold_constants import fold_constants
@@ -47,7 +47,7 @@ def _assigned_once(graph: Graph | None) -> dict[Key, Tensor] | None:
     handles = _handles(graph)
     values: dict[Key, Tensor] = {}
     for operator in graph.operators:
-        if operator.op == "ASSIGN_VARIABLE" and len(operator.inputs) == 2 and operator.inputs[0] in handles:
+        if _is_assignment(operator) and operator.inputs[0] in handles:
             value = graph.tensor(operator.inputs[1])
             if not value.is_constant:
                 return None
@@ -55,6 +55,10 @@ def _assigned_once(graph: Graph | None) -> dict[Key, Tensor] | None:
         elif operator.op != "VAR_HANDLE":
             return None
     return values
+
+
+def _is_assignment(operator: Operator) -> bool:
+    return operator.op == "ASSIGN_VARIABLE" and len(operator.inputs) == 2 and ABSENT not in operator.inputs
 
 
 def _variables(graph: Graph, handles: dict[int, Key], initial: dict[Key, Tensor]) -> dict[Key, Tensor]:
@@ -67,7 +71,7 @@ def _variables(graph: Graph, handles: dict[int, Key], initial: dict[Key, Tensor]
         for position, key in ((p, handles[i]) for p, i in enumerate(operator.inputs) if i in handles):
             if operator.op == "READ_VARIABLE" and len(operator.outputs) == 1:
                 forms[key].append(graph.tensor(operator.outputs[0]))
-            elif operator.op == "ASSIGN_VARIABLE" and position == 0 and len(operator.inputs) == 2:
+            elif _is_assignment(operator) and position == 0:
                 forms[key].append(graph.tensor(operator.inputs[1]))
             else:
                 broken.add(key)
