@@ -68,7 +68,7 @@ STATEFUL = (
 )
 """Their rows are consecutive steps after a reset."""
 UINT8 = ("support_mobilenet_v1_025_224_uint8",)
-FLOAT = ("tflm_hello_world_float", "mlperf_kws_dscnn_float", "mlperf_ic_resnet_float")
+FLOAT = ("tflm_hello_world_float", "mlperf_kws_dscnn_float", "mlperf_ic_resnet_float", "support_dilated_conv")
 
 
 @dataclass(frozen=True)
