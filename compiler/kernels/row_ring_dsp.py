@@ -53,6 +53,7 @@ class RingPlan:
         return self.rows * self.row_bytes
 
     def arguments(self, w: Window, zero_point: int) -> Sequence[Argument]:
+        """The values of RING_PARAMETERS; `zero_point` as it is in the ring."""
         return (
             SCRATCH,
             self.bytes,
@@ -67,10 +68,13 @@ class RingPlan:
 
 
 class RowRing:
-    """Emits the ring's code: its state (next source row, next slot) lives in the stack frame."""
+    """Emits the ring's code: its state (next source row, next slot) lives in the stack frame.
 
-    def __init__(self, f: KernelFunction, copy_bytes: int) -> None:
-        self.f, self.copy_bytes = f, copy_bytes
+    `unsigned`: rows of aligned words become int8 + 128.
+    """
+
+    def __init__(self, f: KernelFunction, copy_bytes: int, unsigned: bool = False) -> None:
+        self.f, self.copy_bytes, self.unsigned = f, copy_bytes, unsigned
         self.pointers, self.row = f.alloca(PTR, 2), f.alloca(I32)
 
     def start(self) -> None:
@@ -85,6 +89,14 @@ class RowRing:
     def load(self, rows: Value) -> None:
         """Loads the next `rows` rows (at least one)."""
         self.f.loop(rows, lambda _, __: self._load_one())
+
+    def note_rows(self, rows: Value, count: int) -> None:
+        """Stores the addresses of the ring's rows, the oldest first, in the frame at `rows`; all `count` are loaded."""
+        f = self.f
+        row = f.load(PTR, self.pointers)
+        for i in range(count):
+            f.store(row, rows, 4 * i)
+            row = self.wrap(f.offset(row, f.integer("ring_row_bytes")))
 
     def wrap(self, address: Value) -> Value:
         """An address up to one ring behind the ring's end, brought back into the ring."""
@@ -111,8 +123,10 @@ class RowRing:
         def step(cursor: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
             if unit == 1:
                 f.store_i8(f.load_s8(cursor), carried[0])
+            align = 4 if self.unsigned else 1
             for at in range(0, unit - 3, 4):
-                f.store(f.load(I32, cursor, at, align=1), carried[0], at, align=1)
+                word = f.load(I32, cursor, at, align=align)
+                f.store(f.xor(word, -0x7F7F7F80) if self.unsigned else word, carried[0], at, align=align)
             return f.offset(cursor, unit), [f.offset(carried[0], unit)]
 
         f.loop_until(f.offset(source, f.integer("source_row_bytes")), source, step, [target])

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Winograd convolution's walk over the output and its transforms; what multiplies and requantises is a core's own.
+
+A ring holds the m+2 input rows of a row of tiles. A group of tiles is transformed into `values`, int16
+[positions, input channels / 4, tiles, 4] where a quad's channels are in the order 0, 2, 1, 3; then each block of
+output channels multiplies it position by position into `products`, int32 [positions, tiles, channels], and transforms
+these back into the output. Where tiles do not divide the output, the last ones overlap their neighbours.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from compiler.codegen.builder import I32, PTR, Value
+from compiler.kernels.kernel import Kernel, KernelFunction
+from compiler.kernels.row_ring_dsp import RING_PARAMETERS, RowRing
+from compiler.kernels.winograd import TRANSFORMS, Transform
+
+PARAMETERS = (
+    "input",
+    "output",
+    "weights",
+    "records",
+    "records_bytes",
+    "inverses",  # words: the factor's inverse shifted left by 0, 1, ...
+    "values",
+    "products",
+    "tile_rows",
+    "last_row",  # the output row where the last tiles begin
+    "groups",  # groups of tiles in a row
+    "last_input",  # where the last group begins, in bytes of an input row and of an output row
+    "last_output",
+    *RING_PARAMETERS,
+)
+
+
+@dataclass(frozen=True)
+class WinogradKernel(Kernel):
+    """`tile` is m; `tiles` a group's, `channels` a block's. `depth`: input channels. `pixel_bytes` and `row_bytes`:
+    between output pixels and rows. A block's record is the offset of its first channel, then each channel's fields."""
+
+    tile: int
+    tiles: int
+    channels: int
+    depth: int
+    pixel_bytes: int
+    row_bytes: int
+    copy_bytes: int
+
+    parameters: ClassVar[tuple[str, ...]] = PARAMETERS
+
+    @property
+    def transform(self) -> Transform:
+        return TRANSFORMS[self.tile]
+
+    @property
+    def position_bytes(self) -> int:
+        """Of one position in `values`."""
+        return 2 * self.depth * self.tiles
+
+    @property
+    def product_bytes(self) -> int:
+        """Of one position in `products`."""
+        return 4 * self.channels * self.tiles
+
+    @property
+    @abstractmethod
+    def channel_bytes(self) -> int:
+        """Of a channel's fields in the record."""
+
+    @property
+    def record_bytes(self) -> int:
+        return 4 + self.channels * self.channel_bytes
+
+    @property
+    def shape_name(self) -> str:
+        sizes = f"{self.depth}_{self.pixel_bytes}_{self.row_bytes}_c{self.copy_bytes}"
+        return f"f{self.tile}_{self.channels}x{self.tiles}_{sizes}"
+
+    # -- what a core adds -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def multiply(self, f: KernelFunction, weights: Value) -> Value:
+        """Emits a block's products of all positions; returns the end of its weights."""
+
+    @abstractmethod
+    def store_row(self, f: KernelFunction, sums: list[Value], row: int, record: Value, output: Value) -> None:
+        """Requantises the sums of row `row` of a tile and stores them at `output`. `record` is the channel's."""
+
+    @abstractmethod
+    def load_lanes(self, f: KernelFunction, rows: Value, at: Value) -> tuple[list[Value], list[Value]]:
+        """The m+2 words at `at` in the rows: their bytes 0 and 2, and their bytes 1 and 3, as pairs."""
+
+    @abstractmethod
+    def load_quad(self, f: KernelFunction, at: Value, offset: int) -> tuple[Value, Value]:
+        """The two words of a quad in `values`."""
+
+    # -- the walk -------------------------------------------------------------------------------------------------
+
+    def build(self, f: KernelFunction) -> None:
+        f.park_table()
+        size, tile = self.transform.size, self.tile
+        ring = RowRing(f, self.copy_bytes, unsigned=True)
+        rows = f.alloca(PTR, size)
+        ring.start()
+
+        def tile_row(_: Value, carried: list[Value]) -> list[Value]:
+            start, count, output = carried
+            ring.load(count)
+            ring.note_rows(rows, size)
+            self._groups(f, rows, output)
+            following, last = f.add(start, tile), f.integer("last_row")
+            following = f.select(f.compare("<", following, last), following, last)
+            step = f.sub(following, start)
+            return [following, step, f.offset(output, f.mul(step, self.row_bytes))]
+
+        f.loop(f.integer("tile_rows"), tile_row, [f.const(0), f.const(size), f.pointer("output")])
+
+    def _groups(self, f: KernelFunction, rows: Value, output: Value) -> None:
+        pixels = self.tile * self.tiles
+
+        def group(_: Value, carried: list[Value]) -> list[Value]:
+            source, target = carried
+            self._transform_inputs(f, rows, source)
+            self._blocks(f, f.offset(output, target))
+
+            def advanced(offset: Value, step: int, last: str) -> Value:
+                following, limit = f.add(offset, step), f.integer(last)
+                return f.select(f.compare("<", following, limit), following, limit)
+
+            source = advanced(source, pixels * self.depth, "last_input")
+            return [source, advanced(target, pixels * self.pixel_bytes, "last_output")]
+
+        f.loop(f.integer("groups"), group, [f.integer("ring_align"), f.const(0)])
+
+    def _transform_inputs(self, f: KernelFunction, rows: Value, source: Value) -> None:
+        size, step = self.transform.size, 8 * self.tiles
+        stride = size * self.position_bytes
+
+        def tile(_: Value, carried: list[Value]) -> list[Value]:
+            def quad(_: Value, carried: list[Value]) -> list[Value]:
+                at, target = carried
+                for half, lanes in enumerate(self.load_lanes(f, rows, at)):
+                    for i, value in enumerate(self.transform.forward(f, lanes, 0)):
+                        f.store(value, target, i * stride + 4 * half)
+                return [f.add(at, 4), f.offset(target, step)]
+
+            at, target = carried
+            f.loop(size * self.depth // 4, quad, [at, target])
+            return [f.add(at, self.tile * self.depth), f.offset(target, 8)]
+
+        f.loop(self.tiles, tile, [source, f.pointer("values")])
+
+        def row(_: Value, carried: list[Value]) -> list[Value]:
+            def quads(at: Value, _: list[Value]) -> tuple[Value, list[Value]]:
+                pairs = [self.load_quad(f, at, j * self.position_bytes) for j in range(size)]
+                for half in range(2):
+                    results = self.transform.forward(f, [pair[half] for pair in pairs], self.transform.offset)
+                    for j, value in enumerate(results):
+                        f.store(value, at, j * self.position_bytes + 4 * half)
+                return f.offset(at, 8), []
+
+            f.loop_until(f.offset(carried[0], self.position_bytes), carried[0], quads)
+            return [f.offset(carried[0], stride)]
+
+        f.loop(size, row, [f.pointer("values")])
+
+    def _blocks(self, f: KernelFunction, output: Value) -> None:
+        def block(record: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
+            weights = self.multiply(f, carried[0])
+            start = f.offset(output, f.load(I32, record))
+
+            def channel(_: Value, carried: list[Value]) -> list[Value]:
+                def tile(_: Value, carried: list[Value]) -> list[Value]:
+                    self._transform_back(f, carried[0], carried[2], carried[1])
+                    following = f.offset(carried[1], self.tile * self.pixel_bytes)
+                    return [f.offset(carried[0], 4 * self.channels), following, carried[2]]
+
+                products, target, fields = carried
+                f.loop(self.tiles, tile, [products, target, fields])
+                return [f.offset(products, 4), f.offset(target, 1), f.offset(fields, self.channel_bytes)]
+
+            f.loop(self.channels, channel, [f.pointer("products"), start, f.offset(record, 4)])
+            return f.offset(record, self.record_bytes), [weights]
+
+        records = f.pointer("records")
+        f.loop_until(f.offset(records, f.integer("records_bytes")), records, block, [f.pointer("weights")])
+
+    def _transform_back(self, f: KernelFunction, products: Value, record: Value, output: Value) -> None:
+        size, step = self.transform.size, self.product_bytes
+
+        def products_at(first: int, stride: int) -> list[Value]:
+            return [f.load_i32(products, (first + i * stride) * step, volatile=True) for i in range(size)]
+
+        for column in range(size):
+            for row, value in enumerate(self.transform.backward(f, products_at(column, size))):
+                f.store(value, products, (row * size + column) * step)
+        for row in range(self.tile):
+            sums = self.transform.backward(f, products_at(row * size, 1))
+            self.store_row(f, sums, row, record, f.offset(output, row * self.row_bytes))

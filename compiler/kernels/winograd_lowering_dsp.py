@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowers convolutions to `WinogradDsp`, where that is proven exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.kernels import winograd_lowering as common
+from compiler.kernels.kernel import Constant, KernelCall, Lowered
+from compiler.kernels.packing import accumulator_bounds, folded_bias
+from compiler.kernels.problems import Conv2D
+from compiler.kernels.requantize_dsp import plan
+from compiler.kernels.winograd import TRANSFORMS
+from compiler.kernels.winograd_dsp import WinogradDsp
+
+_CHANNELS = 2
+_PREFERRED_SHIFT = 17
+
+
+def lower(layer: Conv2D, tile: int, tiles: int) -> Lowered | None:
+    """The layer by F(tile x tile, 3x3), `tiles` tiles at a time; None where the kernel does not cover the layer, or
+    where accumulators with the factor 2^s that the transform needs may exceed 32 bits."""
+    transform, w = TRANSFORMS[tile], layer.window
+    if not common.fits(layer, transform, tiles, _CHANNELS):
+        return None
+    flat = layer.weights.reshape(w.output_channels, -1)
+    low, high = accumulator_bounds(flat, layer.bias, layer.input_zero_point)
+    bias = folded_bias(flat, layer.bias, layer.input_zero_point)
+    records = plan(layer.requantization, bias, low, high, _PREFERRED_SHIFT, carried=transform.carried)
+    if records.form.exact:
+        return None
+    kernel = WinogradDsp(
+        tile=tile,
+        tiles=tiles,
+        channels=_CHANNELS,
+        depth=w.input_channels,
+        pixel_bytes=w.output_channels,
+        row_bytes=w.output_width * w.output_channels,
+        copy_bytes=common.ring_plan(w, transform).copy_bytes,
+        requantizer=replace(records.form, scaled=False),
+    )
+    weights, starts = common.transformed(layer, transform)
+    first = common.block_starts(w.output_channels, _CHANNELS)
+    members = first[:, None] + np.arange(_CHANNELS)
+    # [blocks, positions, quads, channels, 4] as int16 behind the start values [blocks, positions, channels].
+    quads = weights.reshape(*weights.shape[:2], -1, 4)[members].transpose(0, 2, 3, 1, 4)
+    body = quads.reshape(len(first), transform.positions, -1).astype("<i2").view("<u4")
+    head = (starts[members].transpose(0, 2, 1) & 0xFFFFFFFF).astype("<u4")
+    stream = Constant(np.concatenate([head, body], 2).tobytes(), 8)
+    fields = records.form.fields
+    columns = [4 * records.words[:, fields.index("scale")]]
+    columns += [records.words[:, fields.index(field)] for field in kernel.fields[1:]]
+    table = np.concatenate([first[:, None], np.stack(columns, 1)[members].reshape(len(first), -1)], 1)
+    arguments, scratch = common.arguments(layer, kernel, stream, common.words(table), common.inverses(transform))
+    return Lowered((KernelCall(kernel, arguments),), scratch, layer.macs)
