@@ -17,6 +17,7 @@ from bench.anchors import ANCHORS, BOARDS, CEILINGS, CODE_CEILINGS, MODELS, Anch
 from boards.loader import load_board
 from compiler.compile import compile_model
 from compiler.model import Model
+from compiler.settings import Optimize, Settings
 from qemu.profile import profile
 from toolchain.columns import Column
 from toolchain.commands.profile import random_rows
@@ -46,13 +47,13 @@ class Measured:
     stack: int
 
 
-def measure(model: Model, board_name: str) -> Measured:
+def measure(model: Model, board_name: str, optimize: Optimize) -> Measured:
     """Builds, runs and counts. UserError and CheckFailed where that fails."""
     board = load_board(board_name)
-    compiled = compile_model(model, target_of(board.core))
+    compiled = compile_model(model, target_of(board.core), settings=Settings(optimize))
     with tempfile.TemporaryDirectory(prefix="tinykiln-") as name:
         folder = Path(name)
-        result = build_firmware(board, compiled, folder, FirmwareOptions())
+        result = build_firmware(board, compiled, folder, FirmwareOptions(optimize=optimize.value))
         built = Built(board, folder, read_report(result.report))
         rows = random_rows(built.inputs, ROWS)
         counted = profile(board, built.elf, built.prefix, len(compiled.dispatches), rows, SECONDS, built.input_places)
@@ -84,6 +85,7 @@ def main() -> int:
     parser.add_argument("model", nargs="*", choices=[*MODELS, []], help="ic, vww, kws, ad; all without")
     parser.add_argument("--core", choices=sorted(BOARDS), action="append", help="one core; may be repeated")
     parser.add_argument("--models", type=Path, default=FOLDER, help="folder of the MLPerf Tiny .tflite files")
+    parser.add_argument("--optimize", choices=[o.value for o in Optimize], default=Optimize.BALANCED.value)
     arguments = parser.parse_args()
     terminal, rows, faults = Terminal(), [], []
     for name in arguments.model or MODELS:
@@ -91,7 +93,8 @@ def main() -> int:
         if not path.is_file():
             sys.exit(f"{path} is not there: name the folder of the MLPerf Tiny models with --models")
         for core in arguments.core or BOARDS:
-            measured, anchor = measure(Model(path.name, path.read_bytes()), BOARDS[core]), ANCHORS[name, core]
+            model, anchor = Model(path.name, path.read_bytes()), ANCHORS[name, core]
+            measured = measure(model, BOARDS[core], Optimize(arguments.optimize))
             faults += exceeded(name, core, measured, anchor)
             ratio = f"{anchor.instructions / measured.instructions:.2f}x"
             row = (name, core, measured.instructions, anchor.instructions, ratio, measured.spread)

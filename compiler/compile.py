@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from compiler.arena import ArenaPlan, plan_arena
 from compiler.artifact import ArenaTensor, CompiledModel, DispatchInfo, Port, TestVector
+from compiler.choice import choose
 from compiler.codegen.objects import Accessor, ArenaAddress, BoundCall, Program, constants_of, generate_objects
 from compiler.frontends.tflite import read_tflite
 from compiler.graph import Graph, Tensor
@@ -19,6 +20,7 @@ from compiler.passes import AS_STATED, run_passes
 from compiler.reference import outputs_of_rows
 from compiler.schedule import Dispatch, Schedule, build_schedule
 from compiler.selftest import generate_inputs
+from compiler.settings import DEFAULT_SETTINGS, Settings
 from compiler.support import check_supported
 from compiler.target import Target
 
@@ -26,14 +28,16 @@ Progress = Callable[[str], None]
 SELF_TEST_SEEDS = (1, 2)
 
 
-def compile_model(model: Model, target: Target, progress: Progress = lambda _: None) -> CompiledModel:
+def compile_model(
+    model: Model, target: Target, progress: Progress = lambda _: None, settings: Settings = DEFAULT_SETTINGS
+) -> CompiledModel:
     """Compiles a model for a target; `progress` is told each stage's name.
 
     Raises UserError (UnsupportedModel with all reasons) where the model cannot be compiled.
     """
     graph = prepare(model, progress)
     progress("reference")
-    return compile_graph(graph, model, target, _self_tests(as_stated(model)), progress)
+    return compile_graph(graph, model, target, _self_tests(as_stated(model)), progress, settings)
 
 
 def prepare(model: Model, progress: Progress = lambda _: None) -> Graph:
@@ -68,10 +72,11 @@ def compile_graph(
     target: Target,
     vectors: tuple[TestVector, ...] = (),
     progress: Progress = lambda _: None,
+    settings: Settings = DEFAULT_SETTINGS,
 ) -> CompiledModel:
     """Compiles a graph that is verified and supported: schedule, arena, code."""
     progress("schedule")
-    schedule = build_schedule(graph, load_isa(target))
+    schedule = choose(build_schedule(graph, load_isa(target)), settings, len(model.data))
     progress("arena")
     plan, inputs_kept = _plan(schedule)
     offsets = dict(enumerate(plan.offsets))

@@ -53,7 +53,7 @@ def execution_of(request: Request | HostRequest) -> Execution:
 
 class _Emulated:
     def __init__(self, request: Request) -> None:
-        self._built, self._roomy = Built.of(request), roomy_board(request.board)
+        self._built, self._roomy, self._settings = Built.of(request), roomy_board(request.board), request.settings
         self.place = f"{request.board.name} in the emulator"
         self.probe_place = f"{self._roomy.name} in the emulator"
         self.inputs, self.outputs = self._built.inputs, self._built.outputs
@@ -64,7 +64,7 @@ class _Emulated:
 
     def probe(self, graph: Graph, model: Model, samples: Samples) -> Arrays:
         with tempfile.TemporaryDirectory(prefix="tinykiln-") as folder:
-            compiled = compile_graph(graph, model, target_of(self._roomy.core))
+            compiled = compile_graph(graph, model, target_of(self._roomy.core), settings=self._settings)
             build_firmware(self._roomy, compiled, Path(folder), FirmwareOptions())
             built = Built(self._roomy, Path(folder), read_report(Path(folder) / "report.json"))
             with powered(built, SECONDS) as board:

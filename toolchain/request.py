@@ -13,9 +13,12 @@ from boards.board import Board
 from boards.loader import load_board
 from compiler.errors import UserError
 from compiler.model import c_prefix
+from compiler.settings import Optimize, Settings
 from toolchain.products import host_products, products
 
 ROOT = Path(__file__).resolve().parents[1]
+FRAME_BYTES = 6 * 1024
+"""Flash that start-up, vectors and console take, about."""
 
 
 HOST = "host"
@@ -50,6 +53,11 @@ class Request(ModelRequest):
 
     board: Board
     console: str
+    optimize: Optimize
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(self.optimize, self.board.flash.size - FRAME_BYTES)
 
     @property
     def products(self) -> tuple[str, ...]:
@@ -89,7 +97,10 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
         bool(variables["verbose"]),
         quiet,
     )
-    return HostRequest(*common) if board is None else Request(*common, board=board, console=variables["console"])
+    if board is None:
+        return HostRequest(*common)
+    optimize = Optimize(variables["optimize"])
+    return Request(*common, board=board, console=variables["console"], optimize=optimize)
 
 
 def check_target(request: Request | HostRequest, name: str) -> None:

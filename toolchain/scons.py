@@ -125,7 +125,8 @@ def _versions(request: Request | HostRequest) -> str:
     if isinstance(request, HostRequest):
         return f"llvmlite {metadata.version('llvmlite')}"
     gcc = "" if GetOption("clean") else compiler_for(request.board.core, ROOT).version()
-    return f"console {request.console}, {gcc}, llvmlite {metadata.version('llvmlite')}"
+    settings = f"console {request.console}, optimize {request.optimize.value}"
+    return f"{settings}, {gcc}, llvmlite {metadata.version('llvmlite')}"
 
 
 class _Failure(SCons.Errors.BuildError):

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.codegen.builder import Function, Value
+from compiler.kernels import winograd_lowering_dsp
 from compiler.kernels.depthwise_lowering_dsp import lower_depthwise_conv_2d
 from compiler.kernels.instructions_dsp import extend_quad, multiply_high_add, saturate, smlad
 from compiler.kernels.kernel import CompileOptions, Lowered
@@ -24,7 +25,8 @@ class Dsp:
     options: CompileOptions = _PORTABLE
 
     def conv_2d(self, layer: Conv2D) -> Lowered:
-        return lower_conv_2d(layer)
+        direct = lower_conv_2d(layer)
+        return replace(direct, alternatives=(*direct.alternatives, *winograd_lowering_dsp.alternatives(layer)))
 
     def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
         if layer.window.input_channels == 1:

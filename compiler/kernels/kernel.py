@@ -118,12 +118,17 @@ class KernelCall:
 @dataclass(frozen=True)
 class Lowered:
     """How one operator runs: kernel calls in order, with the scratch bytes they need (16-byte aligned) and the
-    multiply-accumulates they stand for. An alias has no call: each output is a part of an input's memory."""
+    multiply-accumulates they stand for. An alias has no call: each output is a part of an input's memory.
+
+    `alternatives` do the same with other `instructions` (an estimate, 0 where nobody asks), constants or scratch.
+    """
 
     calls: tuple[KernelCall, ...]
     scratch_bytes: int = 0
     macs: int = 0
     aliases: tuple[Place, ...] = ()
+    instructions: int = 0
+    alternatives: tuple[Lowered, ...] = ()
 
     @property
     def is_alias(self) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, Lowered, Place, Role
 from compiler.kernels.patch_gather_dsp import Gather, Source
 from compiler.kernels.patch_matrix_dsp import PatchMatrix
-from compiler.kernels.patch_weights_dsp import Matrix, WeightForm, pack
+from compiler.kernels.patch_weights_dsp import WORDS_LIMIT, Matrix, PackedWeights, WeightForm, pack
 from compiler.kernels.problems import Conv2D, FullyConnected
 from compiler.kernels.row_ring_dsp import RingPlan
 
@@ -26,6 +26,8 @@ _DIRECT_DEPTH = 1024
 
 _BUFFER_LIMIT = 16384
 """Bytes of scratch memory for the patches of three pixels."""
+_GATHER, _BLOCK, _OUTPUT = 6.5, 24, 6
+"""Instructions, about: a quad of a pixel's patch, a block's own, an output."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,15 @@ def _as_int8_sums(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _lower(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int) -> Lowered:
-    weights = pack(matrix)
+    """Small weights are WORDS, with the other form as the alternative; larger ones the other way round."""
+    small = matrix.weights.size <= WORDS_LIMIT
+    first, other = (_lower_packed(matrix, pack(matrix, words), pixels, way_of, macs) for words in (small, not small))
+    return replace(first, alternatives=(other,))
+
+
+def _lower_packed(
+    matrix: Matrix, weights: PackedWeights, pixels: int, way_of: Callable[[int], _Way], macs: int
+) -> Lowered:
     records, quads = weights.records, weights.data.shape[1]
     block, at_once = _block(matrix.channels, pixels, quads)
     starts = _starts(matrix.channels, block)
@@ -140,9 +150,10 @@ def _lower(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int
     direct = way.gather.source is Source.FLAT and at_once == 1 and _is_direct(matrix, len(starts))
     if direct:
         way = _Way(Gather(Source.DIRECT, 1, 0), (pixels, matrix.channels, matrix.run), 0)
+    quad = weights.form.quad_instructions(block, at_once)
     # Reading the input itself, the depth cannot be padded.
     unrolls = [u for u in _UNROLLS if not direct or quads % u == 0]
-    unroll = min(unrolls, key=lambda u: -(-quads // u) * (weights.form.quad_instructions * u + 4))
+    unroll = min(unrolls, key=lambda u: -(-quads // u) * (quad * u + 4))
     padded = -(-quads // unroll) * unroll
     members = starts[:, None] + np.arange(block)
     packed = weights.padded(padded)[members].transpose(0, 2, 1, 3)
@@ -174,7 +185,10 @@ def _lower(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int
         *way.ring,
     )
     scratch = way.scratch if once or direct else buffer + buffer_bytes
-    return Lowered((KernelCall(kernel, arguments),), scratch, macs)
+    gathering = 0 if direct else _GATHER * at_once * padded
+    per_block = quad * padded + 4 * (padded // unroll) + _BLOCK + _OUTPUT * block * at_once
+    instructions = -(-pixels // at_once) * (gathering + len(starts) * per_block)
+    return Lowered((KernelCall(kernel, arguments),), scratch, macs, instructions=round(instructions))
 
 
 def _words(values: NDArray[np.int64]) -> Constant:

@@ -26,7 +26,7 @@ _BUFFER_ORDER = (0, 2, 1, 3)
 _JOINED_BITS = 8
 _WORDS_FOLDING = 8  # 2^8 times an int8 fits int16
 WORDS_LIMIT = 4096
-"""Weights of up to so many bytes become WORDS: a tenth fewer instructions for as many bytes again."""
+"""Weights of up to so many bytes are WORDS in the first place: a tenth fewer instructions for as many bytes again."""
 
 
 class WeightForm(Enum):
@@ -41,10 +41,10 @@ class WeightForm(Enum):
     def quad_bytes(self) -> int:
         return 8 if self is WeightForm.WORDS else 4
 
-    @property
-    def quad_instructions(self) -> int:
-        """Instructions a quad takes in a block of two channels by three pixels."""
-        return {WeightForm.BYTES: 20, WeightForm.WORDS: 17, WeightForm.JOINED: 18}[self]
+    def quad_instructions(self, channels: int, pixels: int) -> float:
+        """Instructions that a quad takes in a block of `channels` by `pixels`: weights, activations, SMLADs."""
+        weights = {WeightForm.BYTES: 2.5, WeightForm.WORDS: 1, WeightForm.JOINED: 1.5}[self]
+        return channels * weights + pixels + 2 * channels * pixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,17 +82,17 @@ class PackedWeights:
         return np.pad(self.data, ((0, 0), (0, quads - self.data.shape[1]), (0, 0)))
 
 
-def pack(matrix: Matrix) -> PackedWeights:
-    """The cheapest form that is exact."""
+def pack(matrix: Matrix, words: bool) -> PackedWeights:
+    """The weights as WORDS, or in the cheapest of the other forms that is exact."""
     flat = matrix.weights.reshape(matrix.channels, -1)
     low, high = accumulator_bounds(flat, matrix.bias, matrix.input_zero_point)
     bias = folded_bias(flat, matrix.bias, matrix.input_zero_point)
     quads = _quads(matrix)
-    if flat.size <= WORDS_LIMIT:
+    if words:
         records = plan(matrix.requantization, bias, low, high, 12, folding=_WORDS_FOLDING)
-        words = quads.astype(np.int64)[:, :, list(_BUFFER_ORDER)]
-        words = words if records.form.scaled else words << records.scales[:, None, None]
-        return PackedWeights(WeightForm.WORDS, words.astype("<i2"), records)
+        values = quads.astype(np.int64)[:, :, list(_BUFFER_ORDER)]
+        values = values if records.form.scaled else values << records.scales[:, None, None]
+        return PackedWeights(WeightForm.WORDS, values.astype("<i2"), records)
     return _joined(matrix, quads, bias, low, high) or PackedWeights(
         WeightForm.BYTES, quads.astype("i1"), plan(matrix.requantization, bias, low, high, 15)
     )

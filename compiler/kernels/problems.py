@@ -64,9 +64,8 @@ class Window:
     @property
     def is_pointwise(self) -> bool:
         """A 1x1 convolution with stride 1: a matrix product over all pixels."""
-        return (
-            self.kernel_height == self.kernel_width == self.stride_height == self.stride_width == 1
-            and not (self.pad_top or self.pad_left or self.pad_bottom or self.pad_right)
+        return self.kernel_height == self.kernel_width == self.stride_height == self.stride_width == 1 and not (
+            self.pad_top or self.pad_left or self.pad_bottom or self.pad_right
         )
 
 

@@ -84,7 +84,8 @@ def _backward_2(f: Function, m: Sequence[Value]) -> Values:
 
 
 def _forward_4(f: Function, d: Sequence[Value], offset: int) -> Values:
-    sum12, sum34, difference12, difference43 = f.add(d[1], d[2]), f.add(d[3], d[4]), f.sub(d[1], d[2]), f.sub(d[4], d[3])
+    sum12, sum34 = f.add(d[1], d[2]), f.add(d[3], d[4])
+    difference12, difference43 = f.sub(d[1], d[2]), f.sub(d[4], d[3])
     outer, inner = f.sub(d[4], d[2]), f.sub(d[3], d[1])
     first, last = f.sub(d[0], d[2]), f.sub(d[5], d[3])
     if offset:
@@ -101,7 +102,8 @@ def _forward_4(f: Function, d: Sequence[Value], offset: int) -> Values:
 
 
 def _backward_4(f: Function, m: Sequence[Value]) -> Values:
-    sum12, difference12, sum34, difference34 = f.add(m[1], m[2]), f.sub(m[1], m[2]), f.add(m[3], m[4]), f.sub(m[3], m[4])
+    sum12, sum34 = f.add(m[1], m[2]), f.add(m[3], m[4])
+    difference12, difference34 = f.sub(m[1], m[2]), f.sub(m[3], m[4])
     return [
         f.add(f.add(sum34, f.shl(sum12, 2)), m[0]),
         f.add(difference34, f.shl(difference12, 1)),

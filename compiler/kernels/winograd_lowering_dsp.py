@@ -13,10 +13,19 @@ from compiler.kernels.packing import accumulator_bounds, folded_bias
 from compiler.kernels.problems import Conv2D
 from compiler.kernels.requantize_dsp import plan
 from compiler.kernels.winograd import TRANSFORMS
-from compiler.kernels.winograd_dsp import WinogradDsp
+from compiler.kernels.winograd_dsp import MOST_QUADS, WinogradDsp
 
 _CHANNELS = 2
 _PREFERRED_SHIFT = 17
+_TRANSFORMS = {4: (127, 300), 2: (51, 90)}
+"""By tile: instructions of the inputs' transforms, a quad and row of a tile; of the way back, a channel of a tile."""
+_VARIANTS = ((4, 2), (4, 1), (2, 2), (2, 1))
+
+
+def alternatives(layer: Conv2D) -> tuple[Lowered, ...]:
+    """The layer's Winograd forms."""
+    found = (lower(layer, tile, tiles) for tile, tiles in _VARIANTS)
+    return tuple(lowered for lowered in found if lowered is not None)
 
 
 def lower(layer: Conv2D, tile: int, tiles: int) -> Lowered | None:
@@ -46,7 +55,7 @@ def lower(layer: Conv2D, tile: int, tiles: int) -> Lowered | None:
     members = first[:, None] + np.arange(_CHANNELS)
     # [blocks, positions, quads, channels, 4] as int16 behind the start values [blocks, positions, channels].
     quads = weights.reshape(*weights.shape[:2], -1, 4)[members].transpose(0, 2, 3, 1, 4)
-    body = quads.reshape(len(first), transform.positions, -1).astype("<i2").view("<u4")
+    body = np.ascontiguousarray(quads.reshape(len(first), transform.positions, -1), "<i2").view("<u4")
     head = (starts[members].transpose(0, 2, 1) & 0xFFFFFFFF).astype("<u4")
     stream = Constant(np.concatenate([head, body], 2).tobytes(), 8)
     fields = records.form.fields
@@ -54,4 +63,15 @@ def lower(layer: Conv2D, tile: int, tiles: int) -> Lowered | None:
     columns += [records.words[:, fields.index(field)] for field in kernel.fields[1:]]
     table = np.concatenate([first[:, None], np.stack(columns, 1)[members].reshape(len(first), -1)], 1)
     arguments, scratch = common.arguments(layer, kernel, stream, common.words(table), common.inverses(transform))
-    return Lowered((KernelCall(kernel, arguments),), scratch, layer.macs)
+    return Lowered((KernelCall(kernel, arguments),), scratch, layer.macs, instructions=_instructions(layer, kernel))
+
+
+def _instructions(layer: Conv2D, kernel: WinogradDsp) -> int:
+    """About what the kernel takes; measured constants."""
+    w, quads, tiles = layer.window, kernel.depth // 4, kernel.tiles
+    forward, back = _TRANSFORMS[kernel.tile]
+    inputs = kernel.transform.size * quads * tiles * forward
+    multiplications = kernel.transform.positions * (quads * (2 + 5 * tiles) + 9 + 3 * (quads // MOST_QUADS))
+    blocks = -(-w.output_channels // _CHANNELS) * (multiplications + _CHANNELS * tiles * back)
+    groups = -(-w.output_height // kernel.tile) * -(-w.output_width // (kernel.tile * tiles))
+    return groups * (inputs + blocks)

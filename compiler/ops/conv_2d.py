@@ -7,7 +7,7 @@ Source: TensorFlow Lite, kernels/internal/reference/integer_ops/conv.h, referenc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -141,7 +141,7 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
     source, weights, output = view.input(), view.input(layers.FILTER_POSITION), view.output()
     batches = source.shape[0]
     whole = layers.per_image(_lower_image(view, isa), batches, source.bytes // batches, output.bytes // batches)
-    return replace(whole, macs=output.elements * weights.elements // weights.shape[0])
+    return layers.with_macs(whole, output.elements * weights.elements // weights.shape[0])
 
 
 def _lower_image(view: OperatorView, isa: Isa) -> Lowered:

@@ -96,7 +96,13 @@ def per_image(one: Lowered, images: int, input_bytes: int, output_bytes: int) ->
         )
 
     calls = tuple(moved(call, image) for image in range(images) for call in one.calls)
-    return Lowered(calls, one.scratch_bytes, one.macs * images)
+    others = tuple(per_image(other, images, input_bytes, output_bytes) for other in one.alternatives)
+    return Lowered(calls, one.scratch_bytes, one.macs * images, (), one.instructions * images, others)
+
+
+def with_macs(lowered: Lowered, macs: int) -> Lowered:
+    """The lowering and its alternatives, standing for `macs` multiply-accumulates."""
+    return replace(lowered, macs=macs, alternatives=tuple(replace(a, macs=macs) for a in lowered.alternatives))
 
 
 def layer_types(view: OperatorView) -> str | None:

@@ -37,13 +37,17 @@ def firmware(request: Request) -> None:
     with publish(request) as part:
         model = Model(request.model.name, request.model.read_bytes())
         compiled = compile_model(
-            model, target_of(request.board.core), lambda stage: terminal.stage(stage, STAGES.get(stage, ""))
+            model,
+            target_of(request.board.core),
+            lambda stage: terminal.stage(stage, STAGES.get(stage, "")),
+            request.settings,
         )
         terminal.stage(
             "link", "start-up, console and linker script; the stack from the call graph; checks on the image"
         )
         alternatives = tuple(load_board(name) for name in board_names())
-        build_firmware(request.board, compiled, part, FirmwareOptions(request.console, alternatives=alternatives))
+        options = FirmwareOptions(request.console, optimize=request.optimize.value, alternatives=alternatives)
+        build_firmware(request.board, compiled, part, options)
         write_text(part / "report.html", page(read_report(part / "report.json")))
     report = read_report(request.folder / "report.json")
     terminal.sizes(report)

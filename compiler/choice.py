@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chooses among the lowerings of each operator: the fewest instructions within budgets of flash and arena.
+
+Lowerings come with estimates of their instructions. The choice under the flash budget is exact for these: operator by
+operator, of all sums of flash and instructions only those are kept that no other sum beats in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from compiler.arena import Buffer, lower_bound
+from compiler.kernels.kernel import Constant, Lowered
+from compiler.schedule import Dispatch, Schedule
+from compiler.settings import Optimize, Settings
+
+KERNEL_BYTES = 1600
+"""What a kernel's code takes, about; kernels that several operators share are counted for each."""
+MODEL_ALLOWANCE = 20 * 1024
+CONVOLUTION_ALLOWANCE = 24 * 1024
+"""BALANCED: kernels and constants may take so much more than the model file, the latter where there are convolutions.
+An interpreter and its kernel library take 30 to 55 KB beside the file, start-up and console some 5 KB."""
+FLASH_UNIT = 256
+"""Flash is counted in units of so many bytes, rounded up, which bounds the sums that are kept."""
+SCRATCH_SHARE, SCRATCH_MOST = 8, 5632
+"""Scratch memory may raise the arena above the tensors' lower bound by 1/8, and by so many bytes, without need."""
+_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+
+
+@dataclass(frozen=True)
+class _Option:
+    lowered: Lowered
+    flash: int
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """Options chosen so far, with their bytes of flash and instructions."""
+
+    flash: int
+    instructions: int
+    chosen: tuple[Lowered, ...]
+
+
+def choose(schedule: Schedule, settings: Settings, model_bytes: int) -> Schedule:
+    """The schedule with one lowering for each operator."""
+    if not any(d.lowered.alternatives for d in schedule.dispatches):
+        return schedule
+    least = [min(_candidates(d), key=lambda o: o.scratch_bytes) for d in schedule.dispatches]
+    buffers = _with(schedule, least).lifetimes(keep_inputs=False)
+    tensors = buffers[: len(schedule.buffer_bytes)]
+    bound = lower_bound(tensors)
+    arena = max(lower_bound(buffers), bound + min(bound // SCRATCH_SHARE, SCRATCH_MOST))
+    options = [
+        [_Option(o, _flash(o)) for o in _candidates(d) if _fits(tensors, d, o, arena)]
+        or [_Option(small, _flash(small))]
+        for d, small in zip(schedule.dispatches, least, strict=True)
+    ]
+    if settings.optimize is Optimize.SIZE:
+        chosen = [min(each, key=lambda o: (o.flash, o.lowered.instructions)).lowered for each in options]
+    else:
+        chosen = list(_fewest(options, _flash_limit(schedule, settings, model_bytes)))
+    return _with(schedule, chosen)
+
+
+def _candidates(dispatch: Dispatch) -> tuple[Lowered, ...]:
+    return (dispatch.lowered, *dispatch.lowered.alternatives)
+
+
+def _with(schedule: Schedule, chosen: Sequence[Lowered]) -> Schedule:
+    dispatches = tuple(
+        replace(d, lowered=replace(lowered, alternatives=()))
+        for d, lowered in zip(schedule.dispatches, chosen, strict=True)
+    )
+    return replace(schedule, dispatches=dispatches)
+
+
+def _fits(tensors: Sequence[Buffer], dispatch: Dispatch, lowered: Lowered, arena: int) -> bool:
+    """Whether the tensors that are alive at a dispatch and its scratch memory fit an arena."""
+    alive = [replace(b, first=0, last=0) for b in tensors if b.first <= dispatch.index <= b.last]
+    return lower_bound([*alive, Buffer("scratch", lowered.scratch_bytes, 0, 0)]) <= arena
+
+
+def _flash(lowered: Lowered) -> int:
+    constants = {a for call in lowered.calls for a in call.arguments if isinstance(a, Constant)}
+    flash = sum(len(c.data) for c in constants) + KERNEL_BYTES * len({call.kernel for call in lowered.calls})
+    return -(-flash // FLASH_UNIT) * FLASH_UNIT
+
+
+def _flash_limit(schedule: Schedule, settings: Settings, model_bytes: int) -> int | None:
+    if settings.optimize is Optimize.SPEED:
+        return settings.flash_bytes
+    limit = model_bytes + MODEL_ALLOWANCE
+    if any(d.operator.op in _CONVOLUTIONS for d in schedule.dispatches):
+        limit += CONVOLUTION_ALLOWANCE
+    return limit if settings.flash_bytes is None else min(limit, settings.flash_bytes)
+
+
+def _fewest(options: Sequence[Sequence[_Option]], limit: int | None) -> tuple[Lowered, ...]:
+    """The options with the fewest instructions whose flash is within the limit; with the least flash if none is."""
+    rest = [sum(min(o.flash for o in each) for each in options[i:]) for i in range(len(options) + 1)]
+    sums = [_Sum(0, 0, ())]
+    for i, each in enumerate(options):
+        grown = [
+            _Sum(s.flash + o.flash, s.instructions + o.lowered.instructions, (*s.chosen, o.lowered))
+            for s in sums
+            for o in each
+        ]
+        grown.sort(key=lambda s: (s.flash, s.instructions))
+        sums = []
+        for s in grown:
+            within = limit is None or s.flash + rest[i + 1] <= limit
+            if not sums or (within and s.instructions < sums[-1].instructions):
+                sums.append(s)
+    return sums[-1].chosen
