@@ -12,7 +12,7 @@ from compiler.kernels.instructions_dsp import extend_quad, multiply_high_add, sa
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.patch_lowering_dsp import lower_conv_2d, lower_fully_connected
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
-from compiler.target import Target
+from compiler.target import FloatUnit, Target
 
 _PORTABLE = CompileOptions(optimize=True)
 
@@ -23,6 +23,7 @@ class Dsp:
 
     name: str = "dsp"
     options: CompileOptions = _PORTABLE
+    has_float_unit: bool = False
 
     def conv_2d(self, layer: Conv2D) -> Lowered:
         direct = lower_conv_2d(layer)
@@ -56,4 +57,4 @@ def _as_conv_2d(layer: DepthwiseConv2D) -> Conv2D:
 
 
 def isa(target: Target) -> Dsp:
-    return Dsp()
+    return Dsp(has_float_unit=target.float_unit is not FloatUnit.NONE)

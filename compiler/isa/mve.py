@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from compiler.codegen.builder import I32, I64, Function, Value
@@ -22,12 +24,16 @@ from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, IntegerSum, Window
 from compiler.kernels.products_mve import products_cost
 from compiler.kernels.vector_mve import CHUNK
-from compiler.target import Target
+from compiler.target import FloatUnit, Target
+
+_PORTABLE = CompileOptions(optimize=True)
 
 
+@dataclass(frozen=True)
 class Mve:
-    name = "mve"
-    options = CompileOptions(optimize=True)
+    name: str = "mve"
+    options: CompileOptions = _PORTABLE
+    has_float_unit: bool = False
 
     def conv_2d(self, layer: Conv2D) -> Lowered:
         w = layer.window
@@ -115,4 +121,4 @@ def _as_convolution(layer: FullyConnected) -> Conv2D:
 
 
 def isa(target: Target) -> Mve:
-    return Mve()
+    return Mve(has_float_unit=target.float_unit is not FloatUnit.NONE)

@@ -9,7 +9,7 @@ from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
 from compiler.kernels.scalar_core import Multiplier, ScalarCore
 from compiler.kernels.scalar_families import ScalarIsa
-from compiler.target import Target
+from compiler.target import FloatUnit, Target
 
 _CORE = ScalarCore(
     multiplier=Multiplier.HIGH,
@@ -51,4 +51,4 @@ _DEPTHWISE = DepthwiseBlocking(
 
 
 def isa(target: Target) -> ScalarIsa:
-    return ScalarIsa("rv32im", _CORE, _BLOCKING, _DEPTHWISE)
+    return ScalarIsa("rv32im", _CORE, _BLOCKING, _DEPTHWISE, target.float_unit is not FloatUnit.NONE)

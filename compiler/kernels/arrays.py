@@ -35,6 +35,8 @@ def evaluate(emit: Emit, operands: Sequence[Array], parameters: Sequence[int] = 
 class ArrayIsa:
     """The primitives that formulas take from an instruction set."""
 
+    has_float_unit = False
+
     def multiply_high(self, f: object, a: Array, b: Array) -> Array:
         return ((a.astype(np.int64) * b) >> 32).astype(np.int32)
 

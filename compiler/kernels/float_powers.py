@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 
-from compiler.codegen.builder import I64, Function, Value
+from compiler.codegen.builder import F32, I64, Function, Value
+from compiler.isa import Isa
 from compiler.kernels.fixed_point_ir import leading_zeros
 from compiler.kernels.float_functions import INFINITY_BITS, NAN_BITS, SIGN, float_bits
 from compiler.kernels.float_rounding import truncate
@@ -18,8 +19,10 @@ GREATEST_POWER = 200.0
 """Powers of two beyond this are infinite or 0 as floats."""
 
 
-def sqrt(f: Function, x: Value) -> Value:
-    """The square root, correctly rounded: digit by digit. NaN below 0."""
+def sqrt(f: Function, isa: Isa, x: Value) -> Value:
+    """The square root, correctly rounded: by an instruction, or digit by digit. NaN below 0."""
+    if isa.has_float_unit:
+        return f.intrinsic("llvm.sqrt.f32", F32, [x])
     bits = f.bits(x)
     magnitude = f.and_(bits, SIGN - 1)
     # A denormal is shifted up until its first bit is where a normal number has its hidden one.

@@ -121,7 +121,7 @@ class FloatL2(SoftmaxKernel):
             return [f.fadd(carried[0], f.fmul(value, value))]
 
         (total,) = self.over(f, add, [source], [4], [f.float(0.0)])
-        norm, epsilon = sqrt(f, total), f.from_bits(f.integer("epsilon"))
+        norm, epsilon = sqrt(f, self.isa, total), f.from_bits(f.integer("epsilon"))
         norm = f.select(f.fcompare("<", norm, epsilon), epsilon, norm)
 
         def divide(pointers: list[Value], _: list[Value]) -> list[Value]:

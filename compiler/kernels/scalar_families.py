@@ -22,6 +22,7 @@ class ScalarIsa:
     core: ScalarCore
     blocking: Blocking
     depthwise: DepthwiseBlocking
+    has_float_unit: bool = False
 
     @property
     def options(self) -> CompileOptions:

@@ -69,7 +69,7 @@ def _bind(view: OperatorView) -> tuple[Formula, Sequence[Argument]]:
 
 
 def _float(f: Function, isa: Isa, operands: Sequence[Value], parameters: Sequence[Value]) -> Value:
-    return f.fdiv(f.float(1.0), float_powers.sqrt(f, operands[0]))
+    return f.fdiv(f.float(1.0), float_powers.sqrt(f, isa, operands[0]))
 
 
 DEFINITIONS = (

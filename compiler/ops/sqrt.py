@@ -29,7 +29,7 @@ DEFINITIONS = (
         {
             DType.INT8: byte_table(values),
             DType.FLOAT32: computed(
-                "sqrt", lambda f, isa, x, _: float_powers.sqrt(f, x[0]), values=lambda view, x: _root(x[0])
+                "sqrt", lambda f, isa, x, _: float_powers.sqrt(f, isa, x[0]), values=lambda view, x: _root(x[0])
             ),
         },
     ),
