@@ -6,7 +6,8 @@ Source: TensorFlow Lite Micro, kernels/slice.cc.
 
 from __future__ import annotations
 
-from compiler.ops.constraints import constant, inputs_between
+from compiler.graph import DType
+from compiler.ops.constraints import constant, dtypes, inputs_between
 from compiler.ops.definition import Array, OperatorView, no_options
 from compiler.ops.moving import moving
 
@@ -32,5 +33,17 @@ def move(view: OperatorView, x: Array) -> list[Array]:
 
 
 DEFINITIONS = (
-    moving("SLICE", no_options, (inputs_between(3, 3), constant(1, "begin"), constant(2, "size"), inside), move),
+    moving(
+        "SLICE",
+        no_options,
+        (
+            inputs_between(3, 3),
+            dtypes(1, DType.INT32, DType.INT64),
+            dtypes(2, DType.INT32, DType.INT64),
+            constant(1, "begin"),
+            constant(2, "size"),
+            inside,
+        ),
+        move,
+    ),
 )

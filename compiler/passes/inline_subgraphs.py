@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from compiler.graph import ABSENT, Graph, Operator, Tensor
+from compiler.graph import ABSENT, DType, Graph, Operator, Tensor
 from compiler.ops.while_loop import MOST_OPERATORS
 from compiler.passes.fold_constants import known_results
 
@@ -160,8 +158,9 @@ class _Inliner:
         """The shape of a result. The file has none for the parts before and behind an element that a loop replaces:
         they depend on the counter."""
         inputs = [self.tensors[i] for i in operator.inputs if i != ABSENT]
-        if operator.op == "SLICE" and len(inputs) == 3 and inputs[1].data is not None and inputs[2].data is not None:
-            begin, size = (np.asarray(t.constant).reshape(-1).tolist() for t in inputs[1:])
+        bounds = [t.data for t in inputs[1:] if t.data is not None and t.dtype in (DType.INT32, DType.INT64)]
+        if operator.op == "SLICE" and len(inputs) == 3 and len(bounds) == 2:
+            begin, size = (bound.reshape(-1).tolist() for bound in bounds)
             if len(begin) == len(size) == len(inputs[0].shape):
                 cut = zip(begin, size, inputs[0].shape, strict=True)
                 sizes = tuple(length - first if count < 0 else count for first, count, length in cut)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.graph import ABSENT, Graph, Operator, Tensor
+from compiler.graph import ABSENT, DType, Graph, Operator, Tensor
 from compiler.ops.concatenation import ConcatenationAttributes
 from compiler.ops.definition import OperatorView
 from compiler.ops.slice import inside, ranges
@@ -66,7 +66,8 @@ def _cut(graph: Graph, operator: Operator, axis: int, members: list[int]) -> tup
     """The parts that a SLICE along the axis takes whole; None where it cuts one."""
     view = OperatorView(graph, operator)
     source, output = view.input(), view.output()
-    if len(operator.inputs) != 3 or not (view.input(1).is_constant and view.input(2).is_constant):
+    bounds = [graph.tensor(i) for i in operator.inputs[1:]]
+    if len(bounds) != 2 or not all(b.is_constant and b.dtype in (DType.INT32, DType.INT64) for b in bounds):
         return None
     if inside(view) is not None or not _alike(source, output, axis):
         return None

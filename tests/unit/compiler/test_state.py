@@ -155,7 +155,8 @@ def test_the_zero_point_is_where_int8_begins() -> None:
 def test_what_does_not_follow_the_rule_is_refused(change: dict[int, Tensor], reason: str) -> None:
     graph = program([read(10, 1), assign(10, 0)], (1,))
     once = graph.subgraphs[1]
-    graph = replace(graph, subgraphs={1: replace(once, tensors={**once.tensors, **change})})
+    given = tuple(index for index, tensor in change.items() if not tensor.is_constant)
+    graph = replace(graph, subgraphs={1: replace(once, tensors={**once.tensors, **change}, inputs=given)})
     with pytest.raises(UnsupportedModel) as refused:
         check_supported(run_passes(graph), "test")
     assert any(reason in r for r in refused.value.reasons), refused.value.reasons

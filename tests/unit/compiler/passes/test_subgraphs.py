@@ -169,8 +169,7 @@ def test_a_part_that_is_cut_stays() -> None:
 
 def test_a_subgraph_inside_itself_is_refused() -> None:
     graph = branch(True)
-    inner = replace(
-        graph.subgraphs[2], operators=(Operator(0, "STABLEHLO_COMPOSITE", (0,), (2,), CompositeAttributes(2)),) * 2
-    )
+    twice = [Operator(i, "STABLEHLO_COMPOSITE", (0,), (i + 1,), CompositeAttributes(2)) for i in (0, 1)]
+    inner = graph_of([integer(i, 2) for i in range(3)], twice, (0,), (2,))
     operator = Operator(0, "STABLEHLO_COMPOSITE", (0,), (2,), CompositeAttributes(2))
     assert len(refused(replace(graph, operators=(operator,), subgraphs={2: inner}))) == 1
