@@ -11,7 +11,17 @@ from compiler.passes.rewrite import only_reader, with_operators
 from compiler.support import unsupported
 
 _ACTIVATIONS = {"RELU": Activation.RELU, "RELU6": Activation.RELU6, "RELU_N1_TO_1": Activation.RELU_N1_TO_1}
-_CLAMPING = ("ADD", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "MUL", "SUB")
+_CLAMPING = (
+    "ADD",
+    "AVERAGE_POOL_2D",
+    "CONV_2D",
+    "DEPTHWISE_CONV_2D",
+    "FULLY_CONNECTED",
+    "MAX_POOL_2D",
+    "MUL",
+    "SUB",
+    "TRANSPOSE_CONV",
+)
 
 
 def fuse_activations(graph: Graph) -> Graph:

@@ -38,6 +38,7 @@ FAST = (
     "fb_argmin_i8", "fb_greater_i8", "fb_mul_1", "fb_mul_i16", "fb_mul_u8", "fb_prelu_i8", "floor_mod__f", "gelu__f",
     "l2norm__f", "l2norm__i8", "log_softmax__i8", "net_attention__i8", "net_layernorm__f", "net_layernorm__i8",
     "net_se_block__i8", "pow__f", "reduce_prod__f", "rsqrt__i8", "select__f", "sin__f", "sqdiff__i8", "topk__f",
+    "fb_softmax_i8_i16", "tconv_4x4_s3__i8", "tconv_s2_same__i16", "tconv_s2_valid_relu__f",
 )  # fmt: skip
 OTHER_CORES = ("cortex-m0", "cortex-m55", "rv32ec")
 OTHERS = (
