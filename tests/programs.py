@@ -66,6 +66,10 @@ class Entry:
         return len(self.rows) * sum(p.bytes for p in self.model.outputs)
 
     @property
+    def arena_bytes_with_stack(self) -> int:
+        return self.model.arena_bytes + STACK_BYTES
+
+    @property
     def flash_bytes(self) -> int:
         """An upper bound of what the model adds to a program."""
         return sum(len(o.data) for o in self.model.objects) + sum(x.nbytes for row in self.rows for x in row)
@@ -147,10 +151,17 @@ def split_outputs(model: CompiledModel, raw: bytes, rows: int) -> Outputs:
     return found
 
 
+def memory_bytes(core: str) -> tuple[int, int]:
+    """Flash and RAM of a core's machine."""
+    memories = load_board(core_boards()[core]).emulator.memories
+    sizes = {m.kind.value: m.size for m in memories}
+    return sizes["flash"], sizes["ram"]
+
+
 def batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     """The entries in programs that surely fit the flash of their core's machine."""
-    memories = load_board(core_boards()[entries[0].model.target_core]).emulator.memories
-    limit = 3 * next(m.size for m in memories if m.kind.value == "flash") // 4
+    core = entries[0].model.target_core
+    limit = 3 * memory_bytes(core)[0] // 4 if core != "host" else 1 << 62
     batch: list[Entry] = []
     for entry in entries:
         if batch and sum(e.flash_bytes for e in [*batch, entry]) > limit:
