@@ -8,6 +8,12 @@ from compiler.graph import Graph, Operator
 from compiler.ops import operators
 from compiler.ops.definition import OperatorView, rule
 
+ACCELERATORS = {
+    "CUSTOM:edgetpu-custom-op": "compiled for the Edge TPU; use the model from before the Edge TPU compiler",
+    "CUSTOM:ethos-u": "compiled for the Ethos-U; use the model from before Vela",
+}
+"""Operators that hold another processor's code."""
+
 
 def check_supported(graph: Graph, model_name: str) -> None:
     """Raises UnsupportedModel that lists each unsupported operator and failed constraint with the operator's number
@@ -23,7 +29,7 @@ def unsupported(graph: Graph, operator: Operator) -> str | None:
     where = f"operator {operator.index} {operator.op} ({name})"
     definition = operators().get(operator.op)
     if definition is None:
-        return f"{where}: not a supported operator"
+        return f"{where}: {_unknown(operator.op)}"
     if definition.computes and not operator.outputs:
         return f"{where}: it has no output. Every operator computes a tensor"
     view = OperatorView(graph, operator)
@@ -32,3 +38,11 @@ def unsupported(graph: Graph, operator: Operator) -> str | None:
         if got is not None:
             return f"{where}: {got}. {rule(constraint)}"
     return None
+
+
+def _unknown(op: str) -> str:
+    """Why there is no definition of an operator."""
+    if op.startswith("CUSTOM:"):
+        what = ACCELERATORS.get(op, "custom, its code is not in the file")
+        return f"not a supported operator: {what}"
+    return "not a supported operator"

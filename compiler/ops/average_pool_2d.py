@@ -14,9 +14,11 @@ from compiler.ops.pooling import average_reference, definition
 def _moderate_window(view: OperatorView) -> str | None:
     a = view.attributes
     cells = int(a.filter_height * a.filter_width)
-    return None if cells <= LARGEST_WINDOW else f"{a.filter_height} x {a.filter_width} cells"
+    if cells <= LARGEST_WINDOW or not view.input().dtype.is_integer:
+        return None
+    return f"{a.filter_height} x {a.filter_width} cells"
 
 
-_moderate_window.__doc__ = f"The window has at most {LARGEST_WINDOW} cells."
+_moderate_window.__doc__ = f"The window has at most {LARGEST_WINDOW} cells; of FLOAT32 any number."
 
 DEFINITIONS = (definition("AVERAGE_POOL_2D", average_reference, average_pool, _moderate_window),)

@@ -240,7 +240,7 @@ def test_all_unsupported_operators_are_listed() -> None:
         check_supported(bad, "model.tflite")
     assert caught.value.reasons == (
         "operator 4 UNHEARD_OF ('t1'): not a supported operator",
-        "operator 5 CUSTOM:Mine ('t2'): not a supported operator",
+        "operator 5 CUSTOM:Mine ('t2'): not a supported operator: custom, its code is not in the file",
         "operator 6 RESHAPE ('t3'): input [2], output [5]. The output has as many elements as input 0.",
     )
     assert "model.tflite" in str(caught.value)
