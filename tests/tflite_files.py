@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,17 @@ class FileTensor:
     scale: float = 0.0
     data: NDArray[Any] | None = None
     signature: tuple[int, ...] = ()
+    is_variable: bool = False
+
+
+@dataclass(frozen=True)
+class FileSignature:
+    """A signature of a subgraph: names of its inputs and outputs by tensor number."""
+
+    key: str
+    subgraph: int
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,11 @@ class FileOperator:
 
 
 def tflite_file(
-    tensors: Sequence[FileTensor], operators: Sequence[FileOperator], inputs: Sequence[int], outputs: Sequence[int]
+    tensors: Sequence[FileTensor],
+    operators: Sequence[FileOperator],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    signatures: Sequence[FileSignature] = (),
 ) -> bytes:
     """The bytes of a model with one subgraph. Buffer 0 is the empty one; constants have one each."""
     builder = flatbuffers.Builder(1024)
@@ -74,6 +89,7 @@ def tflite_file(
         OperatorCodes=_tables(builder, [_code(builder, name) for name in names]),
         Subgraphs=_tables(builder, [subgraph]),
         Buffers=_tables(builder, buffers),
+        SignatureDefs=_tables(builder, [_signature(builder, s) for s in signatures]),
         Version=3,
     )
     builder.Finish(model, b"TFL3")
@@ -97,6 +113,7 @@ def _tensor(builder: Any, tensor: FileTensor, buffer: int) -> int:
         "Shape": _ints(builder, tensor.shape),
         "Type": TYPES[tensor.dtype],
         "Buffer": buffer,
+        "IsVariable": tensor.is_variable,
     }
     if tensor.signature:
         fields["ShapeSignature"] = _ints(builder, tensor.signature)
@@ -105,6 +122,21 @@ def _tensor(builder: Any, tensor: FileTensor, buffer: int) -> int:
         zero_point = builder.CreateNumpyVector(np.zeros(1, np.int64))
         fields["Quantization"] = _table(builder, "QuantizationParameters", Scale=scale, ZeroPoint=zero_point)
     return _table(builder, "Tensor", **fields)
+
+
+def _signature(builder: Any, signature: FileSignature) -> int:
+    def maps(names: Mapping[str, int]) -> int:
+        tables = [
+            _table(builder, "TensorMap", Name=builder.CreateString(name), TensorIndex=index)
+            for name, index in names.items()
+        ]
+        return _tables(builder, tables)
+
+    key = builder.CreateString(signature.key)
+    inputs, outputs = maps(signature.inputs), maps(signature.outputs)
+    return _table(
+        builder, "SignatureDef", SignatureKey=key, SubgraphIndex=signature.subgraph, Inputs=inputs, Outputs=outputs
+    )
 
 
 def _code(builder: Any, name: str) -> int:
