@@ -153,6 +153,8 @@ def _channels(
 
 
 def _joined(base: Lowered | bool, recomputed: tuple[KernelCall, ...], macs: int) -> Lowered:
-    if isinstance(base, Lowered):
-        return Lowered((*base.calls, *recomputed), base.scratch_bytes, macs)
-    return Lowered(recomputed, macs=macs)
+    """The base (False: none) and its alternatives, each followed by the calls that correct it."""
+    if not isinstance(base, Lowered):
+        return Lowered(recomputed, macs=macs)
+    others = tuple(replace(other, calls=(*other.calls, *recomputed)) for other in base.alternatives)
+    return replace(base, calls=(*base.calls, *recomputed), alternatives=others)

@@ -102,7 +102,9 @@ def transpose_conv(
     pixels = s.output_height * s.output_width
     everywhere = sum(phase.rows.outputs * phase.columns.outputs for phase, _ in parts) == pixels
     if len(parts) == 1 and everywhere:
-        return replace(parts[0][1], macs=macs)
+        ((_, whole),) = parts
+        others = tuple(replace(other, macs=macs) for other in whole.alternatives)
+        return replace(whole, macs=macs, alternatives=others)
     calls: list[KernelCall] = []
     scratch, element_bytes = 0, idle.itemsize
     pixel = s.output_channels * element_bytes

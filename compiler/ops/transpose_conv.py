@@ -187,20 +187,23 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
     nothing = np.zeros(s.output_channels, np.float32 if source.dtype is DType.FLOAT32 else np.int64)
     idle = finished(layer, s, nothing)
     one = transpose_conv.transpose_conv(isa, s, view.input(FILTER).constant, idle, convolution)
-    moved = replace(one, calls=tuple(_reading(call) for call in one.calls))
     batches = source.shape[0]
-    return layers.per_image(moved, batches, source.bytes // batches, output.bytes // batches)
+    return layers.per_image(_reading(one), batches, source.bytes // batches, output.bytes // batches)
 
 
-def _reading(call: KernelCall) -> KernelCall:
-    """The call with its input at the operator's position of it."""
+def _reading(lowered: Lowered) -> Lowered:
+    """The lowering and its alternatives with their input at the operator's position of it."""
 
     def place(argument: Any) -> Any:
         if isinstance(argument, Place) and argument.role is Role.INPUT:
             return replace(argument, index=INPUT)
         return argument
 
-    return replace(call, arguments=tuple(place(a) for a in call.arguments))
+    def call(one: KernelCall) -> KernelCall:
+        return replace(one, arguments=tuple(place(a) for a in one.arguments))
+
+    others = tuple(_reading(other) for other in lowered.alternatives)
+    return replace(lowered, calls=tuple(call(one) for one in lowered.calls), alternatives=others)
 
 
 DEFINITIONS = (

@@ -116,3 +116,16 @@ def test_fully_connected(core: str, scale: float, tmp_path: Path) -> None:
     lowered = byte_fully_connected.lower(isa_of(core), layer)
     found = run_layer(core, lowered, [[x]], [(DType.INT8, (3, 5))], tmp_path)
     np.testing.assert_array_equal(found[0][0], byte_fully_connected.reference(layer, x))
+
+
+@pytest.mark.parametrize("channels", [(), (1,)])
+def test_each_alternative_of_the_core_is_corrected(channels: tuple[int, ...]) -> None:
+    rng, isa, w = np.random.default_rng(6), isa_of("cortex-m4"), Window(8, 8, 16, 8, 8, 16, 3, 3, 1, 1, 1, 1)
+    weights = wide_weights(rng, (16, 3, 3, 16), 0, channels)
+    layer = Conv2D(w, weights, np.zeros(16, np.int64), 7, requantization(16))
+    found = nine_bit_layers.conv_2d(isa, layer)
+    plain = isa.conv_2d(Conv2D(w, weights.clip(-128, 127).astype(np.int8), layer.bias, 7, layer.requantization))
+    assert found.instructions == plain.instructions
+    assert len(found.alternatives) == len(plain.alternatives) > 0
+    for ours, own in zip((found, *found.alternatives), (plain, *plain.alternatives), strict=True):
+        assert len(ours.calls) == len(own.calls) + len(channels)
