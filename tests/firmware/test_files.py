@@ -76,7 +76,7 @@ def test_the_header_serves_c_and_cpp(tmp_path: Path) -> None:
             "state_input_b_x_0()[0] = STATE_INPUT_0_SCALE; state_invoke(); return s[0] + state_output_1()[0]; }\n"
         )
         standard = "-std=c99" if suffix == "c" else "-std=c++11"
-        compiler = "gcc" if suffix == "c" else "g++"
+        compiler = "arm-none-eabi-gcc" if suffix == "c" else "arm-none-eabi-g++"
         warnings = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-ffreestanding"]
         command = [compiler, standard, *warnings, "-I", str(result.header.parent), "-c", str(user)]
         subprocess.run([*command, "-o", str(tmp_path / "user.o")], check=True)
