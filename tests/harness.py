@@ -42,7 +42,11 @@ def target_for(core: str) -> Target:
 
 
 def layer_model(
-    core: str, lowered: Lowered, inputs: Sequence[Array], outputs: Sequence[tuple[DType, tuple[int, ...]]]
+    core: str,
+    lowered: Lowered,
+    inputs: Sequence[Array],
+    outputs: Sequence[tuple[DType, tuple[int, ...]]],
+    prefix: str = "layer",
 ) -> CompiledModel:
     """One lowered layer as a model. `inputs` are one row's arrays (for their sizes), `outputs` dtypes and shapes."""
     at = 0
@@ -50,7 +54,7 @@ def layer_model(
     def port(kind: str, number: int, dtype: DType, shape: tuple[int, ...]) -> Port:
         nonlocal at
         size = int(np.prod(shape)) * dtype.bytes
-        made = Port(f"layer_{kind}_{number}", f"{kind}{number}", dtype, shape, size, at, (), ())
+        made = Port(f"{prefix}_{kind}_{number}", f"{kind}{number}", dtype, shape, size, at, (), ())
         # 64 bytes between buffers, so that a write past the end of one is seen in its neighbour or not at all used.
         at += -(-size // 16) * 16 + 64
         return made
@@ -68,11 +72,11 @@ def layer_model(
 
     calls = tuple(BoundCall(call.kernel, tuple(bound(a) for a in call.arguments)) for call in lowered.calls)
     accessors = tuple(Accessor(p.symbol, ArenaAddress(p.offset)) for p in (*ports_in, *ports_out))
-    program = Program("layer", at + lowered.scratch_bytes + 64, (calls,), accessors)
+    program = Program(prefix, at + lowered.scratch_bytes + 64, (calls,), accessors)
     objects = generate_objects(program, target_for(core))
     return CompiledModel(
-        "layer.tflite",
-        "layer",
+        f"{prefix}.tflite",
+        prefix,
         "",
         core,
         ports_in,
