@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from compiler.codegen.builder import F32, I32, Value
+from compiler.codegen.builder import F32, I8, I32, Value
 from compiler.codegen.requantize import Multiplier, multiply_by_quantized_multiplier
 from compiler.isa import PairIsa
 from compiler.kernels.float_functions import clamp
@@ -171,18 +171,21 @@ class IntegerSvdf(SvdfKernel):
         return total
 
     def newest(self, f: KernelFunction, total: Value) -> Value:
-        return self._rescaled(f, total, 1, self.state)
+        value = f.add(_clamped(f, self._scaled(f, total, 1), self.state), f.integer("zero1"))
+        # The reference adds the zero point behind the clamp, and keeps the low byte.
+        return f.sext(f.trunc(value, I8)) if self.state is Element.INT8 else value
 
     def result(self, f: KernelFunction, total: Value) -> Value:
-        return self._rescaled(f, total, 2, Element.INT8)
+        return _clamped(f, f.add(self._scaled(f, total, 2), f.integer("zero2")), Element.INT8)
 
-    def _rescaled(self, f: KernelFunction, total: Value, step: int, to: Element) -> Value:
-        multiplier, left, right, zero_point = (
-            f.integer(f"{name}{step}") for name in ("multiplier", "left", "right", "zero")
-        )
-        scaled = multiply_by_quantized_multiplier(f, self.isa, total, Multiplier(multiplier, left, right))
-        limit = (1 << (8 * to.bytes - 1)) - 1
-        return f.minimum(f.maximum(f.add(scaled, zero_point), -limit - 1), limit)
+    def _scaled(self, f: KernelFunction, total: Value, step: int) -> Value:
+        by = Multiplier(*(f.integer(f"{name}{step}") for name in ("multiplier", "left", "right")))
+        return multiply_by_quantized_multiplier(f, self.isa, total, by)
+
+
+def _clamped(f: KernelFunction, value: Value, to: Element) -> Value:
+    limit = (1 << (8 * to.bytes - 1)) - 1
+    return f.minimum(f.maximum(value, -limit - 1), limit)
 
 
 @dataclass(frozen=True)

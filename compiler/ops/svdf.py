@@ -2,6 +2,8 @@
 """SVDF: features of each input row, kept for some runs, times weights over time; `rank` filters give a unit.
 
 Source: TensorFlow Lite Micro, kernels/svdf_common.cc. An int8 output is clamped to its type whatever the activation.
+An int8 state takes the low byte of the clamped feature plus its zero point, as the released kernel does (PyPI
+tflite-micro 0.dev20261023182759; later sources clamp behind the sum, which differs where the feature saturates).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from compiler.kernels.portable import ELEMENTS, lanes_of
 from compiler.kernels.svdf import QUAD, FloatSvdf, IntegerSvdf
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.activation import Activation, float_range
-from compiler.ops.constraints import FLOAT, Q8, Q16, constant, quantized_per_tensor
+from compiler.ops.constraints import FLOAT, Q8, Q16, constant, int16_zero_points_are_zero, quantized_per_tensor
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 
 WEIGHTS, TIME_WEIGHTS, BIAS, STATE = 1, 2, 3, 4
@@ -130,7 +132,8 @@ def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]
     (features, outputs), zero = scales(view), view.input(STATE).zero_point
     dot = (x.astype(np.int64) - view.input().zero_point) @ weights.astype(np.int64).T
     limits = np.iinfo(state.dtype)
-    rows[..., -1] = np.clip(multiply_by_quantized_multiplier(dot, *features) + zero, limits.min, limits.max)
+    newest = np.clip(multiply_by_quantized_multiplier(dot, *features), limits.min, limits.max) + zero
+    rows[..., -1] = newest.astype(state.dtype)
     sums = ((rows.astype(np.int64) - zero) * times.astype(np.int64)).sum(-1).reshape(s.batches, s.units, s.rank).sum(-1)
     if bias is not None:
         sums = sums + bias
@@ -212,6 +215,7 @@ DEFINITIONS = (
             state_is_variable,
             consistent_shapes,
             quantized_per_tensor(0, WEIGHTS, TIME_WEIGHTS, STATE),
+            int16_zero_points_are_zero,
             clamping,
         ),
         reference,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -140,3 +141,18 @@ def test_other_refusals() -> None:
     assert "is no variable" in refused(graph.with_tensors(replace(graph.tensor(CELL), is_variable=False)))
     assert "the input is UINT8" in refused(graph.with_tensors(replace(graph.tensor(0), dtype=DType.UINT8)))
     assert "input 1 is INT8" in refused(graph.with_tensors(replace(graph.tensor(0), dtype=DType.FLOAT32)))
+
+
+@pytest.mark.parametrize(
+    ("graph", "checksum"),
+    (
+        (lstm(DType.INT8, True, 1.25), 2036249619),
+        (lstm(DType.INT16, clip=2.0), 2785489468),
+        (lstm(DType.INT16, True), 2746594639),
+    ),
+    ids=("int8_time_major", "int16", "int16_time_major"),
+)
+def test_the_bytes_of_tflite_micro(graph: Graph, checksum: int) -> None:
+    """CRC-32 of twelve rows' outputs as the PyPI package tflite-micro 0.dev20261023182759 computes them."""
+    outputs = b"".join(row[0].tobytes() for row in outputs_of_rows(graph, rows_for(graph, 10)))
+    assert crc32(outputs) == checksum

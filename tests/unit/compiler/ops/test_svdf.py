@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -79,3 +80,19 @@ def test_int8_takes_no_relu6() -> None:
     (operator,) = graph.operators
     view = OperatorView(graph, replace(operator, attributes=SvdfAttributes(1, Activation.RELU6)))
     assert (refusal(view) or "").endswith(": RELU6")
+
+
+@pytest.mark.parametrize(
+    ("graph", "checksum"),
+    (
+        (svdf(DType.INT8, 1, 16, 2, 9, 3), 2605360731),
+        (svdf(DType.INT8, 2, 12, 2, 6, 1), 1275903359),
+        (svdf(DType.INT16, 2, 12, 2, 6, 1), 1037705763),
+    ),
+    ids=("int8", "int8_batches", "int16"),
+)
+def test_the_bytes_of_tflite_micro(graph: Graph, checksum: int) -> None:
+    """CRC-32 of 25 rows' outputs as the PyPI package tflite-micro 0.dev20261023182759 computes them."""
+    rng = np.random.default_rng(9)
+    rows = [[rng.integers(-128, 128, graph.tensor(0).shape).astype(np.int8)] for _ in range(25)]
+    assert crc32(b"".join(row[0].tobytes() for row in outputs_of_rows(graph, rows))) == checksum
