@@ -9,6 +9,7 @@ from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
 from compiler.kernels.scalar_core import Multiplier, ScalarCore
 from compiler.kernels.scalar_families import ScalarIsa
+from compiler.kernels.winograd_lowering_scalar import WinogradForms, WinogradShape
 from compiler.target import Target
 
 _CORE = ScalarCore(
@@ -33,7 +34,16 @@ _DEPTHWISE = DepthwiseBlocking(
     output=45,
     group=12,
 )
+_WINOGRAD = WinogradForms(
+    shapes=tuple(WinogradShape(*shape) for shape in ((4, 1, 4), (4, 1, 2), (4, 2, 1), (2, 1, 4), (2, 2, 1))),
+    flags=_CORE.options.flags,
+    weight=2,
+    value=1,
+    product=2,
+    forward=(160, 75),
+    back=(1590, 430),
+)
 
 
 def isa(target: Target) -> ScalarIsa:
-    return ScalarIsa("armv6m", _CORE, _BLOCKING, _DEPTHWISE)
+    return ScalarIsa("armv6m", _CORE, _BLOCKING, _DEPTHWISE, _WINOGRAD)

@@ -9,6 +9,7 @@ from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
 from compiler.kernels.scalar_core import Multiplier, ScalarCore
 from compiler.kernels.scalar_families import ScalarIsa
+from compiler.kernels.winograd_lowering_scalar import WinogradForms, WinogradShape
 from compiler.target import FloatUnit, Target
 
 _CORE = ScalarCore(
@@ -37,7 +38,16 @@ _DEPTHWISE = DepthwiseBlocking(
     output=10,
     group=10,
 )
+_WINOGRAD = WinogradForms(
+    shapes=tuple(WinogradShape(*shape) for shape in ((4, 2, 2), (4, 4, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1))),
+    flags=_CORE.options.flags,
+    weight=1,
+    value=1,
+    product=1,
+    forward=(130, 55),
+    back=(357, 105),
+)
 
 
 def isa(target: Target) -> ScalarIsa:
-    return ScalarIsa("armv7m", _CORE, _BLOCKING, _DEPTHWISE, target.float_unit is not FloatUnit.NONE)
+    return ScalarIsa("armv7m", _CORE, _BLOCKING, _DEPTHWISE, _WINOGRAD, target.float_unit is not FloatUnit.NONE)

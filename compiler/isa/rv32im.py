@@ -9,6 +9,7 @@ from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
 from compiler.kernels.scalar_core import Multiplier, ScalarCore
 from compiler.kernels.scalar_families import ScalarIsa
+from compiler.kernels.winograd_lowering_scalar import WinogradForms, WinogradShape
 from compiler.target import FloatUnit, Target
 
 _CORE = ScalarCore(
@@ -48,7 +49,16 @@ _DEPTHWISE = DepthwiseBlocking(
     output=14,
     group=10,
 )
+_WINOGRAD = WinogradForms(
+    shapes=tuple(WinogradShape(*shape) for shape in ((4, 4, 4), (4, 4, 2), (4, 8, 1), (4, 4, 1), (2, 4, 4), (2, 8, 1))),
+    flags=_CORE.options.flags,
+    weight=1,
+    value=1,
+    product=2,
+    forward=(110, 50),
+    back=(530, 150),
+)
 
 
 def isa(target: Target) -> ScalarIsa:
-    return ScalarIsa("rv32im", _CORE, _BLOCKING, _DEPTHWISE, target.float_unit is not FloatUnit.NONE)
+    return ScalarIsa("rv32im", _CORE, _BLOCKING, _DEPTHWISE, _WINOGRAD, target.float_unit is not FloatUnit.NONE)

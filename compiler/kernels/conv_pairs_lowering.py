@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions to calls of `ConvPairs`, where that needs little scratch and pays."""
+"""Convolutions to calls of `ConvPairs`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from compiler.kernels.scalar_core import ScalarCore
 
 SCRATCH_LEAST, SCRATCH_MOST = 2048, 5200
 """Bytes. Between them a sixth of the input and output, so that small models stay small."""
+SCRATCH_LIMIT = 20000
+"""Bytes that a layer takes at most, where the arena has room."""
 
 
 def candidates(core: ScalarCore, blocking: Blocking, product: Product) -> Iterator[Candidate]:
@@ -39,7 +41,7 @@ def candidates(core: ScalarCore, blocking: Blocking, product: Product) -> Iterat
                 reach = (shape.pixels - 1) * 2 * w.stride_width * w.input_channels
                 if shape.channels != channels or shape.pixels > w.output_width or reach > blocking.reach:
                     continue
-                if plan.scratch <= _allowance(w):
+                if plan.scratch <= SCRATCH_LIMIT:
                     yield _candidate(core, blocking, product, plan)
 
 
@@ -85,7 +87,8 @@ class _Plan:
 
 
 def _candidate(core: ScalarCore, blocking: Blocking, product: Product, plan: _Plan) -> Candidate:
-    return Candidate(plan.cost(blocking), lambda: _lower(core, product, plan))
+    cost, modest = plan.cost(blocking), plan.scratch <= _allowance(plan.window)
+    return Candidate(cost, lambda: _lower(core, product, plan), plan.scratch, modest)
 
 
 def _windows(w: Window) -> list[Window]:

@@ -44,10 +44,12 @@ class Blocking:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to lower a layer and its estimated instructions."""
+    """A way to lower a layer and its estimated instructions. `modest`: it takes little `scratch` (bytes)."""
 
     cost: float
     build: Callable[[], Lowered]
+    scratch: int = 0
+    modest: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.codegen.builder import Function, Value
-from compiler.kernels import conv_pairs_lowering, conv_scalar_lowering
+from compiler.kernels import conv_pairs_lowering, conv_scalar_lowering, winograd_lowering_scalar
 from compiler.kernels.conv_product_scalar import Blocking, Product, conv_product, fully_connected_product
 from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking, lower_depthwise_conv_2d
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
 from compiler.kernels.scalar_core import ScalarCore
+from compiler.kernels.winograd_lowering_scalar import WinogradForms
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class ScalarIsa:
     core: ScalarCore
     blocking: Blocking
     depthwise: DepthwiseBlocking
+    winograd: WinogradForms | None = None
     has_float_unit: bool = False
 
     @property
@@ -29,7 +31,11 @@ class ScalarIsa:
         return self.core.options
 
     def conv_2d(self, layer: Conv2D) -> Lowered:
-        return self._product(conv_product(layer))
+        direct = self._product(conv_product(layer))
+        if self.winograd is None:
+            return direct
+        others = winograd_lowering_scalar.alternatives(self.core, self.winograd, layer)
+        return replace(direct, alternatives=(*direct.alternatives, *others))
 
     def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
         return lower_depthwise_conv_2d(self.core, self.depthwise, layer)
@@ -38,11 +44,18 @@ class ScalarIsa:
         return self._product(fully_connected_product(layer))
 
     def _product(self, product: Product) -> Lowered:
-        best = conv_scalar_lowering.candidate(self.core, self.blocking, product)
-        for other in conv_pairs_lowering.candidates(self.core, self.blocking, product):
-            if other.cost < best.cost:
-                best = other
-        return best.build()
+        """The quickest lowering within the scratch memory that a layer may take without asking; the alternatives are
+        those with other scratch memory that no third one beats in both, and the one with plain weights."""
+        plain = conv_scalar_lowering.candidate(self.core, self.blocking, product)
+        pairs = list(conv_pairs_lowering.candidates(self.core, self.blocking, product))
+        first = min((plain, *(c for c in pairs if c.modest)), key=lambda c: c.cost)
+        others, scratch = [plain] if first is not plain else [], 1 << 31
+        for candidate in sorted(pairs, key=lambda c: (c.cost, c.scratch)):
+            if candidate.scratch < scratch and candidate is not first and candidate.cost < plain.cost:
+                others.append(candidate)
+            scratch = min(scratch, candidate.scratch)
+        lowered = (replace(c.build(), instructions=round(c.cost)) for c in (first, *others))
+        return replace(next(lowered), alternatives=tuple(lowered))
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         """(a * b) >> 32 of signed i32 values."""

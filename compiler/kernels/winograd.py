@@ -28,9 +28,11 @@ Values = list[Value]
 
 @dataclass(frozen=True, eq=False)
 class Transform:
-    """One F(m x m, 3x3). `weights` is G int64 [m + 2, 3]; `exponents` are e. `bias` times an output channel's bias at
-    position (1, 1) of the products is the bias in every output. `forward` is B^T of a column (its last argument is
-    added to the low value of each result), `backward` A^T."""
+    """One F(m x m, 3x3). `weights` is G int64 [m + 2, 3]; `exponents` are e, falling by one down to the last.
+
+    `bias` times an output channel's bias at position (1, 1) of the products is the bias in every output. `forward` is
+    B^T of a column (its last argument is added to the low value of each result), `backward` A^T.
+    """
 
     tile: int
     weights: Int64Array
@@ -63,10 +65,6 @@ class Transform:
     def inverse(self) -> int:
         """The factor's inverse modulo 2^32."""
         return pow(self.factor, -1, 1 << 32)
-
-    def shift(self, row: int, column: int) -> int:
-        """By how much the inverse is shifted left for output (row, column) and s = `carried`."""
-        return self.carried - self.exponents[row] - self.exponents[column]
 
     def transform_weights(self, weights: NDArray[np.int8]) -> Int64Array:
         """Weights [outputs, 3, 3, inputs] to int64 [outputs, positions, inputs]; they fit int16."""

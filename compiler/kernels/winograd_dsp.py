@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.codegen.builder import I32, PTR, Value
+from compiler.codegen.builder import I32, Operand, Value
 from compiler.kernels.instructions_dsp import smlad
 from compiler.kernels.kernel import CompileOptions, KernelFunction
 from compiler.kernels.requantize_dsp import Requantizer
@@ -38,9 +38,7 @@ class WinogradDsp(WinogradKernel):
     def channel_bytes(self) -> int:
         return 4 * len(self.fields)
 
-    def load_lanes(self, f: KernelFunction, rows: Value, at: Value) -> tuple[list[Value], list[Value]]:
-        size = self.transform.size
-        words = [f.load(I32, f.load(PTR, rows, 4 * r), at, volatile=True) for r in range(size)]
+    def lanes(self, f: KernelFunction, words: list[Value]) -> tuple[list[Value], list[Value]]:
         even = [f.intrinsic("llvm.arm.uxtb16", I32, [word]) for word in words]
         odd = [f.intrinsic("llvm.arm.uxtb16", I32, [f.rotate_left(word, 24)]) for word in words]
         return even, odd
@@ -86,11 +84,9 @@ class WinogradDsp(WinogradKernel):
         behind = f.offset(values, 8 * unroll * self.tiles), f.offset(weights, 8 * unroll * self.channels)
         return behind[0], [behind[1], *totals]
 
-    def store_row(self, f: KernelFunction, sums: list[Value], row: int, record: Value, output: Value) -> None:
+    def store_row(self, f: KernelFunction, sums: list[Value], inverse: Operand, record: Value, output: Value) -> None:
         at = {field: f.load_i32(record, 4 * i, volatile=True) for i, field in enumerate(self.fields)}
-        inverses = f.offset(f.pointer("inverses"), at.pop("inverse"))
-        shifts = [self.transform.shift(row, column) for column in range(self.tile)]
-        loaded = {shift: f.load_i32(inverses, 4 * shift, volatile=True) for shift in sorted(set(shifts))}
+        inverses = self.load_inverses(f, at.pop("inverse"), inverse)
         for column, value in enumerate(sums):
-            x = f.mul(value, loaded[shifts[column]])
+            x = f.mul(value, inverses[column])
             f.store_i8(self.requantizer.emit(f, x, at), output, column * self.pixel_bytes)

@@ -13,7 +13,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from compiler.codegen.builder import I32, PTR, Value
+from compiler.codegen.builder import I32, PTR, Operand, Value
 from compiler.kernels.kernel import Kernel, KernelFunction
 from compiler.kernels.row_ring_dsp import RING_PARAMETERS, RowRing
 from compiler.kernels.winograd import TRANSFORMS, Transform
@@ -79,6 +79,21 @@ class WinogradKernel(Kernel):
         sizes = f"{self.depth}_{self.pixel_bytes}_{self.row_bytes}_c{self.copy_bytes}"
         return f"f{self.tile}_{self.channels}x{self.tiles}_{sizes}"
 
+    @property
+    def lane_offset(self) -> int:
+        """What is added to a word of `values`."""
+        return self.transform.offset
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether there are registers for the addresses of all rows."""
+        return False
+
+    @property
+    def rolled(self) -> bool:
+        """Whether code is short rather than without loops on the way back."""
+        return False
+
     # -- what a core adds -----------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -86,12 +101,22 @@ class WinogradKernel(Kernel):
         """Emits a block's products of all positions; returns the end of its weights."""
 
     @abstractmethod
-    def store_row(self, f: KernelFunction, sums: list[Value], row: int, record: Value, output: Value) -> None:
-        """Requantises the sums of row `row` of a tile and stores them at `output`. `record` is the channel's."""
+    def store_row(self, f: KernelFunction, sums: list[Value], inverse: Operand, record: Value, output: Value) -> None:
+        """Requantises the sums of a row of a tile and stores them at `output`. `inverse` is the row's offset in the
+        channel's inverses, `record` the channel's."""
+
+    def load_inverses(self, f: KernelFunction, first: Value, row: Operand) -> list[Value]:
+        """The inverse of each sum of a row; `first` and `row` are offsets in bytes."""
+        start = f.offset(f.pointer("inverses"), first)
+        base, at = (start, row) if isinstance(row, int) else (f.offset(start, row), 0)
+        exponents = self.transform.exponents
+        offsets = [at + 4 * (exponents[0] - exponent) for exponent in exponents]
+        loaded = {offset: f.load_i32(base, offset, volatile=True) for offset in sorted(set(offsets))}
+        return [loaded[offset] for offset in offsets]
 
     @abstractmethod
-    def load_lanes(self, f: KernelFunction, rows: Value, at: Value) -> tuple[list[Value], list[Value]]:
-        """The m+2 words at `at` in the rows: their bytes 0 and 2, and their bytes 1 and 3, as pairs."""
+    def lanes(self, f: KernelFunction, words: list[Value]) -> tuple[list[Value], list[Value]]:
+        """The words' bytes 0 and 2, and their bytes 1 and 3, as pairs."""
 
     @abstractmethod
     def load_quad(self, f: KernelFunction, at: Value, offset: int) -> tuple[Value, Value]:
@@ -138,11 +163,14 @@ class WinogradKernel(Kernel):
     def _transform_inputs(self, f: KernelFunction, rows: Value, source: Value) -> None:
         size, step = self.transform.size, 8 * self.tiles
         stride = size * self.position_bytes
+        held = [f.load(PTR, rows, 4 * r) for r in range(size)] if self.holds_rows else None
 
         def tile(_: Value, carried: list[Value]) -> list[Value]:
             def quad(_: Value, carried: list[Value]) -> list[Value]:
                 at, target = carried
-                for half, lanes in enumerate(self.load_lanes(f, rows, at)):
+                tops = held or [f.load(PTR, rows, 4 * r) for r in range(size)]
+                words = [f.load(I32, top, at, volatile=True) for top in tops]
+                for half, lanes in enumerate(self.lanes(f, words)):
                     for i, value in enumerate(self.transform.forward(f, lanes, 0)):
                         f.store(value, target, i * stride + 4 * half)
                 return [f.add(at, 4), f.offset(target, step)]
@@ -157,7 +185,7 @@ class WinogradKernel(Kernel):
             def quads(at: Value, _: list[Value]) -> tuple[Value, list[Value]]:
                 pairs = [self.load_quad(f, at, j * self.position_bytes) for j in range(size)]
                 for half in range(2):
-                    results = self.transform.forward(f, [pair[half] for pair in pairs], self.transform.offset)
+                    results = self.transform.forward(f, [pair[half] for pair in pairs], self.lane_offset)
                     for j, value in enumerate(results):
                         f.store(value, at, j * self.position_bytes + 4 * half)
                 return f.offset(at, 8), []
@@ -191,12 +219,36 @@ class WinogradKernel(Kernel):
     def _transform_back(self, f: KernelFunction, products: Value, record: Value, output: Value) -> None:
         size, step = self.transform.size, self.product_bytes
 
-        def products_at(first: int, stride: int) -> list[Value]:
-            return [f.load_i32(products, (first + i * stride) * step, volatile=True) for i in range(size)]
+        def products_at(base: Value, first: int, stride: int) -> list[Value]:
+            return [f.load_i32(base, (first + i * stride) * step, volatile=True) for i in range(size)]
 
-        for column in range(size):
-            for row, value in enumerate(self.transform.backward(f, products_at(column, size))):
-                f.store(value, products, (row * size + column) * step)
-        for row in range(self.tile):
-            sums = self.transform.backward(f, products_at(row * size, 1))
-            self.store_row(f, sums, row, record, f.offset(output, row * self.row_bytes))
+        def column(at: int, base: Value) -> None:
+            for row, value in enumerate(self.transform.backward(f, products_at(base, at, size))):
+                f.store(value, base, (row * size + at) * step)
+
+        def row(at: int, base: Value, inverse: Operand, output: Value) -> None:
+            sums = self.transform.backward(f, products_at(base, at * size, 1))
+            self.store_row(f, sums, inverse, record, output)
+
+        exponents = self.transform.exponents
+        if not self.rolled:
+            for i in range(size):
+                column(i, products)
+            for i in range(self.tile):
+                row(i, products, 4 * (exponents[0] - exponents[i]), f.offset(output, i * self.row_bytes))
+            return
+
+        def one_column(_: Value, carried: list[Value]) -> list[Value]:
+            column(0, carried[0])
+            return [f.offset(carried[0], step)]
+
+        def one_row(_: Value, carried: list[Value]) -> list[Value]:
+            base, inverse, output = carried
+            row(0, base, inverse, output)
+            # The exponents fall by one a row, down to the last one.
+            last = 4 * (exponents[0] - exponents[-1])
+            inverse = f.select(f.compare("<", inverse, last), f.add(inverse, 4), last)
+            return [f.offset(base, size * step), inverse, f.offset(output, self.row_bytes)]
+
+        f.loop(size, one_column, [products])
+        f.loop(self.tile, one_row, [products, f.const(0), output])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from compiler import numerics
 from compiler.graph import DType
-from compiler.kernels import winograd_lowering_dsp
+from compiler.kernels import winograd_lowering_dsp, winograd_lowering_scalar
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.problems import Conv2D, Requantization, Window
 from compiler.kernels.winograd import F2, F4, Transform
-from tests.harness import run_layer
+from compiler.kernels.winograd_lowering_scalar import WinogradShape
+from tests.harness import isa_of, run_layer
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,35 @@ def test_dsp(name: str, tile: int, tiles: int, tmp_path: Path) -> None:
         return
     assert lowered is not None
     check("cortex-m4", layer, lowered, tmp_path)
+
+
+def _scalar(core: str, layer: Conv2D, shape: WinogradShape) -> Lowered | None:
+    isa = isa_of(core)
+    return winograd_lowering_scalar.lower(isa.core, layer, shape, isa.winograd)
+
+
+SCALAR = [(core, shape) for core in ("rv32imac", "cortex-m0", "cortex-m3") for shape in isa_of(core).winograd.shapes]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("core", "shape"), [next(s for s in SCALAR if s[0] == c) for c in ("rv32imac", "cortex-m0")])
+def test_scalar(core: str, shape: WinogradShape, name: str, tmp_path: Path) -> None:
+    """Every case, in the form with the largest group that the case's width allows."""
+    layer = CASES[name].layer
+    while layer.window.output_width < shape.tile * shape.tiles:
+        shape = replace(shape, tiles=shape.tiles // 2)
+    channels = min(shape.channels, layer.window.output_channels)
+    lowered = _scalar(core, layer, replace(shape, channels=channels))
+    assert lowered is not None
+    check(core, layer, lowered, tmp_path)
+
+
+@pytest.mark.parametrize(("core", "shape"), SCALAR)
+def test_scalar_shapes(core: str, shape: WinogradShape, tmp_path: Path) -> None:
+    layer = Case(9, 17, 8, 9, input_zero_point=-5, zero_point=3, seed=1).layer
+    lowered = _scalar(core, layer, shape)
+    assert lowered is not None
+    check(core, layer, lowered, tmp_path)
 
 
 def test_layers_that_are_left_to_other_kernels() -> None:
