@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arena plan: buffers with lifetimes become offsets; an independent checker and the lower bound go with it."""
+"""The arena plan: buffers with lifetimes become offsets; an independent checker and the lower bound go with it.
+
+Buffers that live at once are disjoint, but for sharings: an output may lie over an input that dies where the output is
+born, at the distance that the kernel allows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from random import Random
 
-ALIGNMENT = 16
-"""Every buffer starts on a multiple of this, so that vector loads and double-word loads never fault."""
+from compiler.placement import ALIGNMENT, Neighbours, aligned, search
+
+__all__ = ["ALIGNMENT", "ArenaPlan", "Buffer", "Sharing", "check_plan", "lower_bound", "needed", "plan_arena"]
 
 
 @dataclass(frozen=True)
@@ -27,39 +30,68 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Sharing:
+    """The buffer `output` may lie over the buffer `input` (both by number) where the output's offset is at least
+    `distance` bytes less than the input's, and `remainder` less by modulo `multiple`."""
+
+    output: int
+    input: int
+    distance: int
+    multiple: int = 1
+    remainder: int = 0
+
+    def allows(self, lead: int) -> bool:
+        """Whether the output may be so many bytes ahead of the input."""
+        return lead >= self.distance and (lead - self.remainder) % self.multiple == 0
+
+
+@dataclass(frozen=True)
 class ArenaPlan:
-    """Offsets in bytes, in the order of the buffers; `lower_bound` is the largest sum of live buffers at any time."""
+    """Offsets in bytes, in the order of the buffers; no plan can have fewer bytes than `lower_bound`."""
 
     buffers: tuple[Buffer, ...]
     offsets: tuple[int, ...]
     bytes: int
     lower_bound: int
+    sharings: tuple[Sharing, ...] = ()
 
 
-def plan_arena(buffers: Sequence[Buffer], attempts: int = 2000) -> ArenaPlan:
-    """Places buffers so that none that live at once overlap, trying orders until the lower bound is met.
+def plan_arena(buffers: Sequence[Buffer], sharings: Sequence[Sharing] = (), attempts: int = 2000) -> ArenaPlan:
+    """Places buffers so that none that live at once overlap unless by a sharing, trying orders until the lower bound
+    is met.
 
     Deterministic: the random orders come from a fixed seed. The plan is verified before it is returned.
     """
-    bound = lower_bound(buffers)
-    best: tuple[int, list[int]] | None = None
-    for order in _orders(buffers, attempts):
-        offsets = _place(buffers, order)
-        size = max((o + b.bytes for o, b in zip(offsets, buffers, strict=True)), default=0)
-        if best is None or size < best[0]:
-            best = size, offsets
-        if best[0] <= bound:
-            break
-    assert best is not None
-    plan = ArenaPlan(tuple(buffers), tuple(best[1]), _aligned(best[0]), bound)
+    sharings = [s for s in sharings if buffers[s.output].first == buffers[s.input].last]
+    bound = lower_bound(buffers, sharings)
+    offsets = search(_neighbours(buffers, sharings), bound, attempts)
+    size = max((o + b.bytes for o, b in zip(offsets, buffers, strict=True)), default=0)
+    plan = ArenaPlan(tuple(buffers), tuple(offsets), aligned(size), bound, tuple(sharings))
     check_plan(plan)
     return plan
 
 
-def lower_bound(buffers: Sequence[Buffer]) -> int:
-    """The largest sum, over all dispatches, of the aligned sizes of the buffers alive there; no plan can be smaller."""
+def lower_bound(buffers: Sequence[Buffer], sharings: Sequence[Sharing] = ()) -> int:
+    """The most memory, over all dispatches, that the buffers alive there take however they are placed.
+
+    Their sizes add up, less what an output can at most have in common with the inputs that it may lie over.
+    """
     moments = sorted({b.first for b in buffers})
-    return max((sum(_aligned(b.bytes) for b in buffers if b.first <= t <= b.last) for t in moments), default=0)
+    return max((needed(buffers, sharings, t) for t in moments), default=0)
+
+
+def needed(buffers: Sequence[Buffer], sharings: Sequence[Sharing], moment: int) -> int:
+    """The least memory that the buffers alive at a dispatch take."""
+    alive = {i for i, b in enumerate(buffers) if b.first <= moment <= b.last}
+    total = sum(aligned(buffers[i].bytes) for i in alive)
+    common: dict[int, int] = {}
+    for s in sharings:
+        if {s.output, s.input} <= alive:
+            output, source = aligned(buffers[s.output].bytes), aligned(buffers[s.input].bytes)
+            # Ahead by `lead` the two span max(output, lead + input) bytes, behind it no less than the larger one.
+            span = max(output, source, min(s.distance, output) + source)
+            common[s.output] = common.get(s.output, 0) + output + source - span
+    return total - sum(min(shared, aligned(buffers[output].bytes)) for output, shared in common.items())
 
 
 def check_plan(plan: ArenaPlan) -> None:
@@ -71,44 +103,35 @@ def check_plan(plan: ArenaPlan) -> None:
             )
     placed = list(zip(plan.buffers, plan.offsets, strict=True))
     for moment in range(max((b.last for b in plan.buffers), default=-1) + 1):
-        alive = sorted((o, o + b.bytes, b.name) for b, o in placed if b.first <= moment <= b.last and b.bytes)
-        for (_, end, name), (start, _, following) in pairwise(alive):
-            if start < end:
-                raise ValueError(f"buffers {name} and {following} overlap at dispatch {moment}")
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _orders(buffers: Sequence[Buffer], attempts: int) -> Iterator[list[int]]:
-    indices = list(range(len(buffers)))
-    keys: tuple[Callable[[int], tuple[int, ...]], ...] = (
-        lambda i: (-buffers[i].bytes, buffers[i].first),
-        lambda i: (-buffers[i].bytes * (buffers[i].last - buffers[i].first + 1), buffers[i].first),
-        lambda i: (buffers[i].first, -buffers[i].bytes),
-        lambda i: (-(buffers[i].last - buffers[i].first), -buffers[i].bytes),
-    )
-    for key in keys:
-        yield sorted(indices, key=key)
-    random = Random(0)
-    for _ in range(attempts if len(buffers) > 2 else 0):
-        yield sorted(indices, key=lambda i: -buffers[i].bytes * (0.5 + random.random()))
-
-
-def _place(buffers: Sequence[Buffer], order: Sequence[int]) -> list[int]:
-    """Each buffer in turn goes to the lowest gap between those placed before that live at the same time."""
-    offsets = [0] * len(buffers)
-    placed: list[int] = []
-    for i in order:
-        taken = sorted(
-            (offsets[j], _aligned(offsets[j] + buffers[j].bytes)) for j in placed if buffers[i].meets(buffers[j])
+        alive = sorted(
+            (o, o + b.bytes, i) for i, (b, o) in enumerate(placed) if b.first <= moment <= b.last and b.bytes
         )
-        at = 0
-        for start, end in taken:
-            if at + buffers[i].bytes <= start:
-                break
-            at = max(at, end)
-        offsets[i] = at
-        placed.append(i)
-    return offsets
+        for place, (_, end, one) in enumerate(alive):
+            for start, _, other in alive[place + 1 :]:
+                if start >= end:
+                    break
+                if not _allowed(plan, one, other, moment):
+                    names = f"{plan.buffers[one].name} and {plan.buffers[other].name}"
+                    raise ValueError(f"buffers {names} overlap at dispatch {moment}")
+
+
+def _allowed(plan: ArenaPlan, one: int, other: int, moment: int) -> bool:
+    """Whether two buffers that overlap at a dispatch may do so: one is born there from the other, which dies there."""
+    return any(
+        {s.output, s.input} == {one, other}
+        and plan.buffers[s.output].first == moment == plan.buffers[s.input].last
+        and s.allows(plan.offsets[s.input] - plan.offsets[s.output])
+        for s in plan.sharings
+    )
+
+
+def _neighbours(buffers: Sequence[Buffer], sharings: Sequence[Sharing]) -> Neighbours:
+    sizes = [b.bytes for b in buffers]
+    graph = Neighbours(sizes, [b.first for b in buffers], [b.last for b in buffers])
+    for i, buffer in enumerate(buffers):
+        for j, other in enumerate(buffers):
+            if i < j and sizes[i] and sizes[j] and buffer.meets(other):
+                graph.connect(i, j)
+    for s in sharings:
+        graph.share(s.output, s.input, s.distance, s.multiple, s.remainder)
+    return graph

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from compiler.arena import Buffer, lower_bound
+from compiler.arena import lower_bound, needed
 from compiler.kernels.kernel import Constant, Lowered
 from compiler.schedule import Dispatch, Schedule
 from compiler.settings import Optimize, Settings
@@ -23,8 +23,9 @@ CONVOLUTION_ALLOWANCE = 24 * 1024
 An interpreter and its kernel library take 30 to 55 KB beside the file, start-up and console some 5 KB."""
 FLASH_UNIT = 256
 """Flash is counted in units of so many bytes, rounded up, which bounds the sums that are kept."""
-SCRATCH_SHARE, SCRATCH_MOST = 8, 5632
-"""Scratch memory may raise the arena above the tensors' lower bound by 1/8, and by so many bytes, without need."""
+SCRATCH_SHARE, SCRATCH_MOST = 3 / 16, 6144
+"""Scratch memory may raise the arena above the tensors' lower bound by this part, and by so many bytes, without
+need."""
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 
 
@@ -48,12 +49,12 @@ def choose(schedule: Schedule, settings: Settings, model_bytes: int) -> Schedule
     if not any(d.lowered.alternatives for d in schedule.dispatches):
         return schedule
     least = [min(_candidates(d), key=lambda o: o.scratch_bytes) for d in schedule.dispatches]
-    buffers = _with(schedule, least).lifetimes(keep_inputs=False)
-    tensors = buffers[: len(schedule.buffer_bytes)]
-    bound = lower_bound(tensors)
-    arena = max(lower_bound(buffers), bound + min(bound // SCRATCH_SHARE, SCRATCH_MOST))
+    smallest = _with(schedule, least)
+    buffers, sharings = smallest.lifetimes(keep_inputs=False), smallest.sharings(keep_inputs=False)
+    bound = lower_bound(buffers[: len(schedule.buffer_bytes)], sharings)
+    arena = max(lower_bound(buffers, sharings), bound + min(int(bound * SCRATCH_SHARE), SCRATCH_MOST))
     options = [
-        [_Option(o, _flash(o)) for o in _candidates(d) if _fits(tensors, d, o, arena)]
+        [_Option(o, _flash(o)) for o in _candidates(d) if _fits(smallest, d, o, arena)]
         or [_Option(small, _flash(small))]
         for d, small in zip(schedule.dispatches, least, strict=True)
     ]
@@ -76,10 +77,11 @@ def _with(schedule: Schedule, chosen: Sequence[Lowered]) -> Schedule:
     return replace(schedule, dispatches=dispatches)
 
 
-def _fits(tensors: Sequence[Buffer], dispatch: Dispatch, lowered: Lowered, arena: int) -> bool:
+def _fits(schedule: Schedule, dispatch: Dispatch, lowered: Lowered, arena: int) -> bool:
     """Whether the tensors that are alive at a dispatch and its scratch memory fit an arena."""
-    alive = [replace(b, first=0, last=0) for b in tensors if b.first <= dispatch.index <= b.last]
-    return lower_bound([*alive, Buffer("scratch", lowered.scratch_bytes, 0, 0)]) <= arena
+    dispatches = (replace(d, lowered=lowered) if d.index == dispatch.index else d for d in schedule.dispatches)
+    changed = replace(schedule, dispatches=tuple(dispatches))
+    return needed(changed.lifetimes(keep_inputs=False), changed.sharings(keep_inputs=False), dispatch.index) <= arena
 
 
 def _flash(lowered: Lowered) -> int:

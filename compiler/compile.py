@@ -121,8 +121,7 @@ def compile_graph(
 
 def _plan(schedule: Schedule) -> tuple[ArenaPlan, bool]:
     """The smallest plan; inputs survive `invoke` where that costs nothing."""
-    plan = plan_arena(schedule.lifetimes(keep_inputs=False))
-    keeping = plan_arena(schedule.lifetimes(keep_inputs=True))
+    plan, keeping = (plan_arena(schedule.lifetimes(keep), schedule.sharings(keep)) for keep in (False, True))
     return (keeping, True) if keeping.bytes <= plan.bytes else (plan, False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from compiler.arena import Buffer
+from compiler.arena import Buffer, Sharing
 from compiler.graph import ABSENT, Graph, Operator
 from compiler.isa import Isa
 from compiler.kernels.copies import copy_bytes
@@ -73,6 +73,21 @@ class Schedule:
         ]
         return (*tensors, *scratch)
 
+    def sharings(self, keep_inputs: bool) -> tuple[Sharing, ...]:
+        """Where an output may lie over an input that dies, by the numbers of `lifetimes`."""
+        buffers = self.lifetimes(keep_inputs)
+        kept = {*self.state.values(), *(self.region_of[t].buffer for t in self.graph.outputs)}
+        if keep_inputs:
+            kept |= {self.region_of[t].buffer for t in self.graph.inputs}
+        return tuple(
+            sharing
+            for d in self.dispatches
+            if len(d.writes) == 1 and d.lowered.overlaps and buffers[d.writes[0].buffer].first == d.index
+            for source in sorted({r.buffer for r in d.reads if r is not None} - kept - {d.writes[0].buffer})
+            if buffers[source].last == d.index
+            if (sharing := _sharing(d, source)) is not None
+        )
+
     def __str__(self) -> str:
         lines = []
         for d in self.dispatches:
@@ -81,6 +96,24 @@ class Schedule:
             writes = ", ".join(self.buffer_names[w.buffer] for w in d.writes)
             lines.append(f"{d.index:3} {d.operator.op:24} {kernels}: {reads} -> {writes}")
         return "\n".join(lines)
+
+
+def _sharing(dispatch: Dispatch, source: int) -> Sharing | None:
+    """How the output of a dispatch may lie over the buffer `source`, if every operand in it allows that."""
+    output, overlaps = dispatch.writes[0], {o.input: o for o in dispatch.lowered.overlaps}
+    if output.offset:
+        return None
+    found = []
+    for position, region in enumerate(dispatch.reads):
+        if region is not None and region.buffer == source:
+            overlap = overlaps.get(position)
+            if overlap is None:
+                return None
+            by, remainder = overlap.multiple, -region.offset % overlap.multiple
+            found.append(Sharing(output.buffer, source, overlap.distance - region.offset, by, remainder))
+    if len({(s.multiple, s.remainder) for s in found}) > 1:
+        return None
+    return max(found, key=lambda s: s.distance)
 
 
 def build_schedule(graph: Graph, isa: Isa) -> Schedule:

@@ -18,6 +18,7 @@ from compiler.kernels.conv_product_scalar import (
 )
 from compiler.kernels.conv_rows_scalar import Copy
 from compiler.kernels.kernel import Constant, KernelCall, Lowered, Place, Role
+from compiler.kernels.overlap import from_ring
 from compiler.kernels.problems import Window
 from compiler.kernels.scalar_core import ScalarCore
 
@@ -131,4 +132,4 @@ def _lower(core: ScalarCore, product: Product, plan: _Plan) -> Lowered:
         "expanded": Place(Role.SCRATCH, offset=plan.pointers),
     }
     call = KernelCall(kernel, tuple(values[name] for name in ConvPairs.parameters))
-    return Lowered((call,), plan.scratch, product.macs)
+    return Lowered((call,), plan.scratch, product.macs, overlaps=(from_ring(w),))

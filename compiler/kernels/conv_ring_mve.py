@@ -21,6 +21,7 @@ from compiler.kernels.kernel import (
     KernelFunction,
     Lowered,
 )
+from compiler.kernels.overlap import from_ring
 from compiler.kernels.packing import folded_bias
 from compiler.kernels.problems import Conv2D
 from compiler.kernels.products_mve import (
@@ -212,4 +213,4 @@ def lower(layer: Conv2D) -> Lowered:
             r.maximum,
         ),
     )
-    return Lowered((call,), ring_bytes(w), layer.macs)
+    return Lowered((call,), ring_bytes(w), layer.macs, overlaps=(from_ring(w),))

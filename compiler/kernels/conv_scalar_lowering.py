@@ -19,6 +19,7 @@ from compiler.kernels.conv_product_scalar import (
 from compiler.kernels.conv_ring_scalar import ConvScalar
 from compiler.kernels.conv_rows_scalar import Copy
 from compiler.kernels.kernel import Constant, KernelCall, Lowered, Place, Role
+from compiler.kernels.overlap import from_ring, of_groups
 from compiler.kernels.packing import Int64Array
 from compiler.kernels.problems import Window
 from compiler.kernels.scalar_core import ScalarCore
@@ -86,7 +87,11 @@ def _lower(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring:
     # The last window of the last row may read to the end of its padded segment.
     scratch = pointers + gathered + (values["ring_bytes"] + unroll if ring else 0)  # type: ignore[operator]
     call = KernelCall(kernel, tuple(values[name] for name in ConvScalar.parameters))
-    return Lowered((call,), int(scratch), product.macs)
+    if ring:
+        overlap = from_ring(w)
+    else:
+        overlap = of_groups(w, shape.pixels, reads_first=kernel.gather > 0 or len(starts) == 1)
+    return Lowered((call,), int(scratch), product.macs, overlaps=(overlap,))
 
 
 def _choose(blocking: Blocking, w: Window, segments: int, length: int, ring: bool) -> _Choice:

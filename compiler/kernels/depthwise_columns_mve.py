@@ -26,6 +26,7 @@ from compiler.kernels.kernel import (
     Place,
     Role,
 )
+from compiler.kernels.overlap import from_ring
 from compiler.kernels.packing import folded_bias
 from compiler.kernels.problems import DepthwiseConv2D
 from compiler.kernels.products_mve import (
@@ -219,7 +220,8 @@ def lower(layer: DepthwiseConv2D) -> Lowered:
             r.maximum,
         ),
     )
-    return Lowered((call,), ring_size + 4 * LANES * gathers + CHUNK, layer.macs)
+    scratch = ring_size + 4 * LANES * gathers + CHUNK
+    return Lowered((call,), scratch, layer.macs, overlaps=(from_ring(w, strip),))
 
 
 def _strip(layer: DepthwiseConv2D) -> int:

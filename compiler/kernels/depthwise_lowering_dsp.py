@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from compiler.kernels.depthwise_pixels_dsp import DepthwiseGeneral, DepthwisePixels, DepthwiseQuads
 from compiler.kernels.depthwise_plane_dsp import EDGE_WORDS, DepthwisePlane
-from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Constant, KernelCall, Lowered, Place, Role
+from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Constant, KernelCall, Lowered, Overlap, Place, Role
+from compiler.kernels.overlap import Step, from_ring, in_steps, of_groups
 from compiler.kernels.packing import accumulator_bounds, folded_bias
 from compiler.kernels.problems import DepthwiseConv2D, Window
 from compiler.kernels.requantize_dsp import Requantizer, plan
@@ -105,7 +106,8 @@ def _lower_pixels(layer: DepthwiseConv2D) -> Lowered:
         w.dilation_width * w.input_channels,
         *((ring.rows, w.stride_height, *ring.arguments(w, layer.input_zero_point)) if padded else ()),
     )
-    return Lowered((KernelCall(kernel, arguments),), ring.bytes if padded else 0, layer.macs)
+    order = from_ring(w) if padded else of_groups(w, 1, reads_first=False)
+    return Lowered((KernelCall(kernel, arguments),), ring.bytes if padded else 0, layer.macs, overlaps=(order,))
 
 
 def _lower_plane(layer: DepthwiseConv2D) -> Lowered:
@@ -123,12 +125,22 @@ def _lower_plane(layer: DepthwiseConv2D) -> Lowered:
     table = words[members].reshape(len(starts), 2 * words.shape[1])
     if channels % 2:
         table = np.concatenate([table, np.append(np.diff(starts), 0)[:, None]], 1)
-    calls, scratch = [], 0
-    for band in _bands(w):
+    calls, scratch, bands = [], 0, _bands(w)
+    for band in bands:
         call, used = _band_call(layer, band, records.form, _words(table), len(starts))
         calls.append(call)
         scratch = max(scratch, used)
-    return Lowered(tuple(calls), scratch, layer.macs)
+    return Lowered(tuple(calls), scratch, layer.macs, overlaps=_plane_overlaps(w, bands))
+
+
+def _plane_overlaps(w: Window, bands: list[_Band]) -> tuple[Overlap, ...]:
+    """A band reads and writes channel by channel, bands follow each other. None where channels are read again."""
+    if w.input_channels % 2:
+        return ()
+    row = w.output_width * w.output_channels
+    steps = [Step(b.input_offset, b.output_offset + b.window.output_height * row) for b in bands]
+    between = in_steps(steps, w.input_height * w.input_width * w.input_channels, reads_first=True)
+    return (replace(between, multiple=w.input_channels),)
 
 
 @dataclass(frozen=True)

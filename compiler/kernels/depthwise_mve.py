@@ -22,6 +22,7 @@ from compiler.kernels.kernel import (
     KernelFunction,
     Lowered,
 )
+from compiler.kernels.overlap import from_ring
 from compiler.kernels.packing import folded_bias
 from compiler.kernels.problems import DepthwiseConv2D
 from compiler.kernels.products_mve import OUTPUT_PARAMETERS, channel_records, output_range
@@ -192,7 +193,7 @@ def lower(layer: DepthwiseConv2D) -> Lowered:
             r.maximum,
         ),
     )
-    return Lowered((call,), ring_bytes(w, layer.multiplier), layer.macs)
+    return Lowered((call,), ring_bytes(w, layer.multiplier), layer.macs, overlaps=(from_ring(w),))
 
 
 def _blocks(channels: int) -> NDArray[np.int64]:

@@ -34,6 +34,7 @@ from compiler.kernels.kernel import (
     Place,
     Role,
 )
+from compiler.kernels.overlap import of_channels
 from compiler.kernels.packing import folded_bias
 from compiler.kernels.problems import DepthwiseConv2D
 from compiler.kernels.products_mve import (
@@ -273,7 +274,8 @@ def lower(layer: DepthwiseConv2D) -> Lowered:
             r.maximum,
         ),
     )
-    return Lowered((call,), columns + 4 * LANES * kernel.vectors * strips + CHUNK, layer.macs)
+    scratch = columns + 4 * LANES * kernel.vectors * strips + CHUNK
+    return Lowered((call,), scratch, layer.macs, overlaps=(of_channels(w),))
 
 
 def _columns(layer: DepthwiseConv2D) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from compiler.kernels.depthwise_scalar import DepthwiseScalar, Weights
 from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Argument, Constant, KernelCall, Lowered
+from compiler.kernels.overlap import of_channels
 from compiler.kernels.packing import Int64Array, accumulator_bounds
 from compiler.kernels.problems import DepthwiseConv2D, Window
 from compiler.kernels.scalar_core import Multiplier, ScalarCore
@@ -87,7 +88,8 @@ def lower_depthwise_conv_2d(core: ScalarCore, blocking: DepthwiseBlocking, layer
         "clamp_offset": table.offset,
     }
     call = KernelCall(kernel, tuple(values[name] for name in DepthwiseScalar.parameters))
-    return Lowered((call,), plane_bytes, layer.macs)
+    overlaps = (of_channels(w),) if layer.multiplier == 1 else ()
+    return Lowered((call,), plane_bytes, layer.macs, overlaps=overlaps)
 
 
 def _choose(blocking: DepthwiseBlocking, w: Window, unrolls: bool) -> int:

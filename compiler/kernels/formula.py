@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from compiler.codegen.builder import Function, Value
 from compiler.isa import Isa
-from compiler.kernels.kernel import OUTPUT, Argument, KernelCall, KernelFunction, Lowered
+from compiler.kernels.kernel import OUTPUT, Argument, KernelCall, KernelFunction, Lowered, Place
+from compiler.kernels.overlap import elementwise as in_order
 from compiler.kernels.portable import Element, PortableKernel, lanes_of
 
 Emit = Callable[[Function, Isa, Sequence[Value], Sequence[Value]], Value]
@@ -109,7 +110,12 @@ def elementwise(
     arguments: list[Argument] = [*(i.argument for i in inputs), OUTPUT, counts[-1] * target.bytes]
     for axis in range(len(counts) - 2, -1, -1):
         arguments += [counts[axis], *(s[axis] * i.element.bytes for s, i in zip(steps, inputs, strict=True))]
-    return Lowered((KernelCall(kernel, (*arguments, *parameters)),))
+    whole = [
+        replace(in_order(prod(shape), i.element.bytes, target.bytes), input=i.argument.index)
+        for i in inputs
+        if isinstance(i.argument, Place) and i.shape == shape
+    ]
+    return Lowered((KernelCall(kernel, (*arguments, *parameters)),), overlaps=tuple(whole))
 
 
 def merged(

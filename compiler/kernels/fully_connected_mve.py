@@ -20,8 +20,9 @@ from compiler.kernels.kernel import (
     KernelFunction,
     Lowered,
 )
+from compiler.kernels.overlap import of_groups
 from compiler.kernels.packing import folded_bias, overlap_depth
-from compiler.kernels.problems import FullyConnected
+from compiler.kernels.problems import FullyConnected, Window
 from compiler.kernels.products_mve import OUTPUT_PARAMETERS, channel_records, output_range
 from compiler.kernels.vector_mve import (
     CHUNK,
@@ -197,7 +198,9 @@ def lower(layer: FullyConnected) -> Lowered:
             r.maximum,
         ),
     )
-    return Lowered((call,), CHUNK if depth < CHUNK else 0, layer.macs)
+    line = Window(1, layer.batches, depth, 1, layer.batches, outputs, 1, 1, 1, 1, 0, 0)
+    overlap = of_groups(line, 1, reads_first=kernel.short)
+    return Lowered((call,), CHUNK if depth < CHUNK else 0, layer.macs, overlaps=(overlap,))
 
 
 def _unroll(chunks: int) -> int:

@@ -116,10 +116,21 @@ class KernelCall:
 
 
 @dataclass(frozen=True)
+class Overlap:
+    """The output may lie over the input operand at position `input`, which nothing needs afterwards, where it is at
+    least `distance` bytes ahead, and by a multiple of `multiple` bytes. See `compiler.kernels.overlap`."""
+
+    distance: int
+    multiple: int = 1
+    input: int = 0
+
+
+@dataclass(frozen=True)
 class Lowered:
     """How one operator runs: kernel calls in order, with the scratch bytes they need (16-byte aligned) and the
     multiply-accumulates they stand for. An alias has no call: each output is a part of an input's memory.
 
+    `overlaps` tell how the only output may lie over inputs; where an input has none, they must be disjoint.
     `alternatives` do the same with other `instructions` (an estimate, 0 where nobody asks), constants or scratch.
     """
 
@@ -129,6 +140,7 @@ class Lowered:
     aliases: tuple[Place, ...] = ()
     instructions: int = 0
     alternatives: tuple[Lowered, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
 
     @property
     def is_alias(self) -> bool:

@@ -16,6 +16,7 @@ from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels.float_functions import FloatFunction, float_bits, round_half_away
 from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, KernelFunction, Lowered, Place
+from compiler.kernels.overlap import elementwise
 from compiler.kernels.portable import PortableKernel
 
 SIGMOID_STEPS = 256
@@ -35,25 +36,27 @@ def byte_map(
         if part:
             places = tuple(replace(place, offset=place.offset + first) for place in (source, target))
             calls.append(KernelCall(ByteMap(isa, lanes), (*places, part, constant)))
-    return Lowered(tuple(calls))
+    alone = (source, target) == (INPUT, OUTPUT)
+    return Lowered(tuple(calls), overlaps=(elementwise(count, 1, 1),) if alone else ())
 
 
 def float_map(isa: Isa, count: int, function: FloatFunction) -> Lowered:
     """`count` floats through a function."""
-    return Lowered((KernelCall(FloatMap(isa, function), (INPUT, OUTPUT, count)),))
+    return _mapped(KernelCall(FloatMap(isa, function), (INPUT, OUTPUT, count)), count)
 
 
 def sigmoid_map(isa: Isa, count: int, multiplier: int, shift: int, is_tanh: bool) -> Lowered:
     """`count` int16 through the logistic function or tanh; (input * multiplier) >> shift is in steps of 1/12288."""
     table = Constant(sigmoid_table().astype("<u2").tobytes(), 2)
     rounding = 1 << (shift - 1) if shift else 0
-    return Lowered((KernelCall(SigmoidMap(isa, is_tanh), (INPUT, OUTPUT, count, table, multiplier, rounding, shift)),))
+    arguments = (INPUT, OUTPUT, count, table, multiplier, rounding, shift)
+    return _mapped(KernelCall(SigmoidMap(isa, is_tanh), arguments), count)
 
 
 def dequantize(isa: Isa, count: int, source: DType, scale: float, zero_point: int) -> Lowered:
     """`count` quantised elements to float: scale * (q - zero_point), rounded once."""
     kernel = Dequantize(isa, source.bytes, source.name.startswith("INT"))
-    return Lowered((KernelCall(kernel, (INPUT, OUTPUT, count, _signed_bits(scale), zero_point)),))
+    return _mapped(KernelCall(kernel, (INPUT, OUTPUT, count, _signed_bits(scale), zero_point)), count)
 
 
 def quantize(isa: Isa, count: int, target: DType, scale: float, zero_point: int) -> Lowered:
@@ -68,7 +71,12 @@ def quantize(isa: Isa, count: int, target: DType, scale: float, zero_point: int)
         int(bits.min),
         int(bits.max),
     )
-    return Lowered((KernelCall(Quantize(isa, target.bytes), arguments),))
+    return _mapped(KernelCall(Quantize(isa, target.bytes), arguments), count)
+
+
+def _mapped(call: KernelCall, count: int) -> Lowered:
+    assert isinstance(call.kernel, MapKernel)
+    return Lowered((call,), overlaps=(elementwise(count, *call.kernel.sizes),))
 
 
 @cache

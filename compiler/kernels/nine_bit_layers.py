@@ -153,8 +153,14 @@ def _channels(
 
 
 def _joined(base: Lowered | bool, recomputed: tuple[KernelCall, ...], macs: int) -> Lowered:
-    """The base (False: none) and its alternatives, each followed by the calls that correct it."""
+    """The base (False: none) and its alternatives, each followed by the calls that correct it, which read the input
+    again."""
     if not isinstance(base, Lowered):
         return Lowered(recomputed, macs=macs)
-    others = tuple(replace(other, calls=(*other.calls, *recomputed)) for other in base.alternatives)
-    return replace(base, calls=(*base.calls, *recomputed), alternatives=others)
+    if not recomputed:
+        return base
+    one, *others = (
+        replace(lowered, calls=(*lowered.calls, *recomputed), overlaps=(), alternatives=())
+        for lowered in (base, *base.alternatives)
+    )
+    return replace(one, alternatives=tuple(others))

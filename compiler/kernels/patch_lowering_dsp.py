@@ -10,11 +10,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, Lowered, Place, Role
+from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, Lowered, Overlap, Place, Role
+from compiler.kernels.overlap import from_ring, of_groups
 from compiler.kernels.patch_gather_dsp import Gather, Source
 from compiler.kernels.patch_matrix_dsp import PatchMatrix
 from compiler.kernels.patch_weights_dsp import WORDS_LIMIT, Matrix, PackedWeights, WeightForm, pack
-from compiler.kernels.problems import Conv2D, FullyConnected
+from compiler.kernels.problems import Conv2D, FullyConnected, Window
 from compiler.kernels.row_ring_dsp import RingPlan
 
 _UNROLLS = (8, 10, 9, 7, 6, 5, 4, 3, 2, 1)
@@ -37,6 +38,7 @@ class _Way:
     gather: Gather
     sizes: tuple[Argument, ...]
     scratch: int
+    overlap: Overlap
     ring: tuple[Argument, ...] = ()
 
 
@@ -65,9 +67,15 @@ def _flat(matrix: Matrix, pixels: int) -> Callable[[int], _Way]:
         back = -(-pixels % at_once)  # negative: the last group starts so many pixels earlier
         backs = back * matrix.run, back * matrix.channels
         sizes = (-(-pixels // at_once), matrix.channels, *backs, 4 * whole, _tails(matrix, at_once))
-        return _Way(Gather(Source.FLAT, matrix.runs, unroll, tail, straight), sizes, 0)
+        overlap = of_groups(_line(matrix, pixels), at_once, reads_first=True)
+        return _Way(Gather(Source.FLAT, matrix.runs, unroll, tail, straight), sizes, 0, overlap)
 
     return way
+
+
+def _line(matrix: Matrix, pixels: int) -> Window:
+    """Consecutive patches as a 1x1 convolution."""
+    return Window(1, pixels, matrix.run, 1, pixels, matrix.channels, 1, 1, 1, 1, 0, 0)
 
 
 def _windowed(layer: Conv2D, matrix: Matrix, taps: int, at_once: int) -> _Way:
@@ -102,7 +110,8 @@ def _windowed(layer: Conv2D, matrix: Matrix, taps: int, at_once: int) -> _Way:
         _tails(matrix, at_once),
     )
     ring_arguments = tuple(ring.arguments(w, layer.input_zero_point)) if padded else ()
-    return _Way(gather, sizes, ring.bytes if padded else 0, ring_arguments)
+    overlap = from_ring(w) if padded else of_groups(w, at_once, reads_first=True, in_row=False)
+    return _Way(gather, sizes, ring.bytes if padded else 0, overlap, ring_arguments)
 
 
 def _is_direct(matrix: Matrix, blocks: int) -> bool:
@@ -149,7 +158,8 @@ def _lower_packed(
     way = way_of(at_once)
     direct = way.gather.source is Source.FLAT and at_once == 1 and _is_direct(matrix, len(starts))
     if direct:
-        way = _Way(Gather(Source.DIRECT, 1, 0), (pixels, matrix.channels, matrix.run), 0)
+        overlap = of_groups(_line(matrix, pixels), 1, reads_first=len(starts) == 1)
+        way = _Way(Gather(Source.DIRECT, 1, 0), (pixels, matrix.channels, matrix.run), 0, overlap)
     quad = weights.form.quad_instructions(block, at_once)
     # Reading the input itself, the depth cannot be padded.
     unrolls = [u for u in _UNROLLS if not direct or quads % u == 0]
@@ -157,18 +167,18 @@ def _lower_packed(
     padded = -(-quads // unroll) * unroll
     members = starts[:, None] + np.arange(block)
     packed = weights.padded(padded)[members].transpose(0, 2, 1, 3)
-    overlap = matrix.channels % block != 0
+    ragged = matrix.channels % block != 0
     fields = records.take(members)
     if records.alike:
         fields = fields[:, :, :1]
     rows = fields.reshape(len(starts), fields.shape[1] * fields.shape[2])
-    if overlap:
+    if ragged:
         rows = np.concatenate([rows, np.append(np.diff(starts), 0)[:, None]], 1)
 
     once = unroll == padded
     gather = replace(way.gather, joined=weights.form is WeightForm.JOINED)
     form, alike = weights.form, records.alike
-    kernel = PatchMatrix(gather, block, at_once, unroll, form, records.form, overlap, once, alike)
+    kernel = PatchMatrix(gather, block, at_once, unroll, form, records.form, ragged, once, alike)
     buffer = -(-way.scratch // 8) * 8
     buffer_bytes = kernel.quad_step * padded
     table = _words(rows)
@@ -188,7 +198,8 @@ def _lower_packed(
     gathering = 0 if direct else _GATHER * at_once * padded
     per_block = quad * padded + 4 * (padded // unroll) + _BLOCK + _OUTPUT * block * at_once
     instructions = -(-pixels // at_once) * (gathering + len(starts) * per_block)
-    return Lowered((KernelCall(kernel, arguments),), scratch, macs, instructions=round(instructions))
+    call = KernelCall(kernel, arguments)
+    return Lowered((call,), scratch, macs, instructions=round(instructions), overlaps=(way.overlap,))
 
 
 def _words(values: NDArray[np.int64]) -> Constant:

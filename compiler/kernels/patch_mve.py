@@ -21,6 +21,7 @@ from compiler.kernels.kernel import (
     Place,
     Role,
 )
+from compiler.kernels.overlap import from_ring
 from compiler.kernels.packing import folded_bias, pad_depth
 from compiler.kernels.problems import Conv2D, Window
 from compiler.kernels.products_mve import (
@@ -165,7 +166,8 @@ def lower(layer: Conv2D) -> Lowered:
             r.maximum,
         ),
     )
-    return Lowered((call,), ring_size + max(pixels, PIXELS) * stride + CHUNK, layer.macs)
+    scratch = ring_size + max(pixels, PIXELS) * stride + CHUNK
+    return Lowered((call,), scratch, layer.macs, overlaps=(from_ring(w, rows),))
 
 
 def _rows_together(w: Window, patch_bytes: int) -> int:

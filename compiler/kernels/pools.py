@@ -17,6 +17,7 @@ from compiler.codegen.requantize import clamp
 from compiler.isa import Isa, VectorIsa
 from compiler.kernels.float_functions import clamp as float_clamp
 from compiler.kernels.kernel import Constant, KernelCall, KernelFunction, Lowered
+from compiler.kernels.overlap import of_pixels
 from compiler.kernels.portable import Element, lanes_of
 from compiler.kernels.problems import Window
 from compiler.kernels.windows import Patch, WindowKernel, grid, window_arguments
@@ -153,7 +154,8 @@ def max_pool(
         return isa.max_pool(w, _integers(clamp_to))
     lanes = lanes_of(w.input_channels)
     kernel = MaxPoolKernel(isa, element, lanes, *(clamp_to or (None, None)))
-    return Lowered((KernelCall(kernel, (*window_arguments(w, element.bytes), w.input_channels // lanes)),))
+    call = KernelCall(kernel, (*window_arguments(w, element.bytes), w.input_channels // lanes))
+    return Lowered((call,), overlaps=(of_pixels(w, element.bytes),))
 
 
 def average_pool(
@@ -176,7 +178,7 @@ def average_pool(
         offset = BYTE_OFFSET if ties_up else 0
         divisors = b"".join(struct.pack("<3i", count // 2 + offset * count, *reciprocal(count)) for count in counts)
     arguments = (*window_arguments(w, element.bytes), w.input_channels // lanes, Constant(divisors))
-    return Lowered((KernelCall(kernel, arguments),))
+    return Lowered((KernelCall(kernel, arguments),), overlaps=(of_pixels(w, element.bytes),))
 
 
 def _integers(bounds: tuple[float, float] | None) -> tuple[int, int] | None:

@@ -15,6 +15,7 @@ from llvmlite import ir
 from compiler.codegen.builder import I16, Value
 from compiler.isa import Isa
 from compiler.kernels.kernel import CompileOptions, Constant, KernelCall, KernelFunction, Lowered
+from compiler.kernels.overlap import of_pixels
 from compiler.kernels.problems import Window
 from compiler.kernels.vector_mve import V8I1, V8I8, V8I16, V16I1, V16I8, shifted_halves, splat
 from compiler.kernels.windows import Patch, WindowKernel, grid, window_arguments
@@ -141,7 +142,8 @@ def reciprocal(count: int) -> tuple[int, int]:
 def max_pool(isa: Isa, w: Window, bounds: tuple[int, int] | None) -> Lowered:
     """The maximum pool of one image; reads nothing outside the input."""
     kernel = MaxPoolMve(isa, w.input_channels % MaxPoolMve.lanes != 0, bounds)
-    return Lowered((KernelCall(kernel, (*window_arguments(w, 1), *_blocks(w, kernel.lanes))),))
+    call = KernelCall(kernel, (*window_arguments(w, 1), *_blocks(w, kernel.lanes)))
+    return Lowered((call,), overlaps=(of_pixels(w, 1),))
 
 
 def average_pool(isa: Isa, w: Window, bounds: tuple[int, int] | None) -> Lowered:
@@ -151,7 +153,7 @@ def average_pool(isa: Isa, w: Window, bounds: tuple[int, int] | None) -> Lowered
     counts = [row.taps * column.taps for row in cells.rows for column in cells.columns]
     divisors = b"".join(struct.pack("<3i", count // 2, *reciprocal(count)) for count in counts)
     arguments = (*window_arguments(w, 1), *_blocks(w, kernel.lanes), Constant(divisors))
-    return Lowered((KernelCall(kernel, arguments),))
+    return Lowered((KernelCall(kernel, arguments),), overlaps=(of_pixels(w, 1),))
 
 
 def _blocks(w: Window, lanes: int) -> tuple[int, int]:

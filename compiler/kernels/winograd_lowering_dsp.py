@@ -9,6 +9,7 @@ import numpy as np
 
 from compiler.kernels import winograd_lowering as common
 from compiler.kernels.kernel import Constant, KernelCall, Lowered
+from compiler.kernels.overlap import from_ring
 from compiler.kernels.packing import accumulator_bounds, folded_bias
 from compiler.kernels.problems import Conv2D
 from compiler.kernels.requantize_dsp import plan
@@ -63,7 +64,13 @@ def lower(layer: Conv2D, tile: int, tiles: int) -> Lowered | None:
     columns += [records.words[:, fields.index(field)] for field in kernel.fields[1:]]
     table = np.concatenate([first[:, None], np.stack(columns, 1)[members].reshape(len(first), -1)], 1)
     arguments, scratch = common.arguments(layer, kernel, stream, common.words(table), common.inverses(transform))
-    return Lowered((KernelCall(kernel, arguments),), scratch, layer.macs, instructions=_instructions(layer, kernel))
+    return Lowered(
+        (KernelCall(kernel, arguments),),
+        scratch,
+        layer.macs,
+        instructions=_instructions(layer, kernel),
+        overlaps=(from_ring(w, tile),),
+    )
 
 
 def _instructions(layer: Conv2D, kernel: WinogradDsp) -> int:

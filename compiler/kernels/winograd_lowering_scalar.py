@@ -9,6 +9,7 @@ import numpy as np
 
 from compiler.kernels import winograd_lowering as common
 from compiler.kernels.kernel import Constant, KernelCall, Lowered
+from compiler.kernels.overlap import from_ring
 from compiler.kernels.packing import Int64Array, accumulator_bounds, folded_bias
 from compiler.kernels.problems import Conv2D
 from compiler.kernels.requantize_dsp import Records, plan
@@ -86,7 +87,8 @@ def lower(core: ScalarCore, layer: Conv2D, shape: WinogradShape, forms: Winograd
     arguments, scratch = common.arguments(layer, kernel, stream, common.words(table), common.inverses(transform))
     r = layer.requantization
     call = KernelCall(kernel, (*arguments, r.maximum - r.minimum, r.minimum))
-    return Lowered((call,), scratch, layer.macs, instructions=_instructions(layer, kernel, forms))
+    instructions = _instructions(layer, kernel, forms)
+    return Lowered((call,), scratch, layer.macs, instructions=instructions, overlaps=(from_ring(w, shape.tile),))
 
 
 def _rescale(

@@ -8,7 +8,7 @@ kernels/internal/reference/integer_ops/add.h, reference/sub.h.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,9 @@ from compiler.kernels.elementwise import (
     binary_shape,
     merged,
 )
-from compiler.kernels.kernel import OUTPUT, KernelCall, Lowered
+from compiler.kernels.kernel import OUTPUT, KernelCall, Lowered, Overlap
 from compiler.kernels.linear import Function, fit
+from compiler.kernels.overlap import elementwise
 from compiler.kernels.portable import ELEMENTS
 from compiler.kernels.problems import IntegerSum
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
@@ -128,6 +129,9 @@ def _reference(sign: int) -> Callable[[OperatorView, Sequence[Array | None]], li
 
 def _lower(sign: int) -> Callable[[OperatorView, Isa], Lowered]:
     def lower(view: OperatorView, isa: Isa) -> Lowered:
+        return replace(computed(view, isa), overlaps=_in_order(view))
+
+    def computed(view: OperatorView, isa: Isa) -> Lowered:
         output, activation = view.output(), view.attributes.activation
         if output.dtype is DType.INT32:
             return INT32_KINDS[sign].lower(view, isa)
@@ -169,6 +173,13 @@ def _lower(sign: int) -> Callable[[OperatorView, Isa], Lowered]:
         return Lowered((KernelCall(ExactSumKernel(isa, element, *shape, sign < 0, whole), (*common, *exact)),))
 
     return lower
+
+
+def _in_order(view: OperatorView) -> tuple[Overlap, ...]:
+    """All forms take element by element, in order."""
+    output = view.output()
+    one = elementwise(output.elements, output.dtype.bytes, output.dtype.bytes)
+    return tuple(replace(one, input=i) for i in (0, 1) if view.input(i).shape == output.shape)
 
 
 def _function(view: OperatorView, sign: int) -> Function:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from compiler.graph import DType, Tensor
 from compiler.kernels.kernel import KernelCall, Lowered, Place, Role
+from compiler.kernels.overlap import of_images
 from compiler.kernels.problems import FloatLayer, Requantization, Window
 from compiler.kernels.windows import every_window_sees_input
 from compiler.numerics import quantize_multiplier
@@ -97,7 +98,8 @@ def per_image(one: Lowered, images: int, input_bytes: int, output_bytes: int) ->
 
     calls = tuple(moved(call, image) for image in range(images) for call in one.calls)
     others = tuple(per_image(other, images, input_bytes, output_bytes) for other in one.alternatives)
-    return Lowered(calls, one.scratch_bytes, one.macs * images, (), one.instructions * images, others)
+    overlaps = tuple(of_images(overlap, images, input_bytes, output_bytes) for overlap in one.overlaps)
+    return Lowered(calls, one.scratch_bytes, one.macs * images, (), one.instructions * images, others, overlaps)
 
 
 def with_macs(lowered: Lowered, macs: int) -> Lowered:

@@ -17,6 +17,7 @@ from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels.float_clamp import FloatClampKernel
 from compiler.kernels.kernel import INPUT, OUTPUT, KernelCall, Lowered
+from compiler.kernels.overlap import elementwise
 from compiler.kernels.portable import ELEMENTS, lanes_of
 from compiler.ops.activation import INTEGER_RANGE, quantize_bound
 from compiler.ops.constraints import (
@@ -68,7 +69,8 @@ def _definition(name: str, minimum: float, maximum: float) -> OperatorDefinition
             return bounds.rescaling(view).lower(isa)
         element = ELEMENTS[output.dtype]
         kernel = FloatClampKernel(isa, element, element, lanes_of(output.elements), minimum, maximum)
-        return Lowered((KernelCall(kernel, (INPUT, OUTPUT, output.bytes)),))
+        overlap = elementwise(output.elements, element.bytes, element.bytes)
+        return Lowered((KernelCall(kernel, (INPUT, OUTPUT, output.bytes)),), overlaps=(overlap,))
 
     constraints = (
         inputs_between(1, 1),

@@ -11,6 +11,7 @@ from compiler.graph import Tensor
 from compiler.isa import Isa
 from compiler.kernels.kernel import INPUT, OUTPUT, KernelCall, Lowered
 from compiler.kernels.linear import Function, fit
+from compiler.kernels.overlap import elementwise
 from compiler.kernels.portable import ELEMENTS, lanes_of
 from compiler.kernels.unary import ExactRescaleKernel, LinearUnaryKernel
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
@@ -51,6 +52,7 @@ class Rescaling:
         lanes = lanes_of(self.output.elements)
         whole = (self.minimum, self.maximum) == (-128, 127)
         places = (INPUT, OUTPUT, self.output.bytes)
+        overlap = elementwise(self.output.elements, source.bytes, target.bytes)
         lowest, highest = INTEGER_RANGE[self.source.dtype]
         domain = np.arange(lowest, highest + 1, dtype=np.int64)
         zero_points = (self.source.zero_point,), self.output.zero_point
@@ -64,10 +66,11 @@ class Rescaling:
                 self.minimum,
                 self.maximum,
             )
-            return Lowered((KernelCall(kernel, (*places, *numbers)),))
+            return Lowered((KernelCall(kernel, (*places, *numbers)),), overlaps=(overlap,))
         multiplier, shift = quantize_multiplier(self.ratio)
         exact = (
             self.source.zero_point, multiplier, max(shift, 0), max(-shift, 0), self.output.zero_point,
             self.minimum, self.maximum,
         )  # fmt: skip
-        return Lowered((KernelCall(ExactRescaleKernel(isa, source, target, lanes, whole), (*places, *exact)),))
+        kernel_exact = ExactRescaleKernel(isa, source, target, lanes, whole)
+        return Lowered((KernelCall(kernel_exact, (*places, *exact)),), overlaps=(overlap,))
