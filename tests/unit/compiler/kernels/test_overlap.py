@@ -186,7 +186,9 @@ def _port(prefix: str, kind: str, index: int, offset: int, size: int) -> Port:
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_outputs_over_inputs_are_as_if_they_were_apart(core: str, kind: str, tmp_path: Path) -> None:
-    rng, entries, tried = np.random.default_rng(8), [], []
+    rng = np.random.default_rng(8)
+    entries: list[Entry] = []
+    tried: list[tuple[Layer, list[tuple[int, bool]]]] = []
     for layer in KINDS[kind](core):
         for order in layer.lowered.overlaps:
             leads = [(layer.output_bytes + -layer.output_bytes % ALIGNMENT, True), *_leads(layer, order)]
@@ -200,9 +202,9 @@ def test_outputs_over_inputs_are_as_if_they_were_apart(core: str, kind: str, tmp
         for outputs in run_program(batch, tmp_path / str(number))
     ]
     seen: Counter[str] = Counter()
-    for (layer, leads), rows in zip(tried, found, strict=True):
+    for (layer, leads), results in zip(tried, found, strict=True):
         for index, (lead, allowed) in enumerate(leads):
-            same = all(np.array_equal(row[0], row[index]) for row in rows)
+            same = all(np.array_equal(row[0], row[index]) for row in results)
             assert same or not allowed, f"{layer.name}: the output {lead} bytes ahead is wrong"
             seen["allowed" if allowed else "harmless" if same else "harmful"] += 1
     assert seen["allowed"] >= 3 * len(tried), seen
