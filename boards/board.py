@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 
 class MemoryKind(Enum):
+    """Constants: what else holds stored bytes, where the memory of the code can only be fetched from, not read."""
+
     FLASH = "flash"
+    CONSTANTS = "constants"
     RAM = "ram"
 
 
@@ -78,6 +81,16 @@ class Console:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """A way to run: 'reset' is safe everywhere, 'max' is full speed with its wait states, caches and prefetch. `hz` is
+    the core's clock in Hz; `console` is set up for it, and its `setup` begins with what brings the clock about."""
+
+    name: str
+    hz: int
+    console: Console
+
+
+@dataclass(frozen=True)
 class Emulator:
     """How the board runs under QEMU.
 
@@ -102,7 +115,7 @@ class Emulator:
 
 @dataclass(frozen=True)
 class Board:
-    """A board that firmware is built for. Sizes in bytes, clock in Hz (what the safe reset clock gives)."""
+    """A board that firmware is built for. Sizes in bytes, clocks in Hz; the first of `clocks` is the reset clock."""
 
     name: str
     aliases: tuple[str, ...]
@@ -110,23 +123,41 @@ class Board:
     chip: str
     core: Core
     memories: tuple[Memory, ...]
-    console: Console
-    clock_hz: int
+    arena_banks: tuple[str, ...]
+    """The RAM banks by name, the one that should hold the arena first."""
+    clocks: tuple[Clock, ...]
     startup: str
     """Names firmware_templates/startup/<startup>.S.j2: the family of cores that starts alike."""
+    timer: str
+    """Names firmware_templates/timer/<timer>.c.j2: what the console tells time from."""
     vectors: tuple[str, ...]
     """The vendor's handler names of the chip's own interrupts, from slot 16 of the vector table on; '' is reserved.
     The 16 slots before belong to the core, so to the start-up template."""
     interrupt_stack: int
     """Bytes of stack reserved for exception entry and nesting."""
     image: str
-    """What precedes the program in flash: 'plain', 'rp2040' (boot2 with its checksum), ..."""
+    """What the boot ROM wants of an image (toolchain/forms.py): 'plain' is nothing."""
     emulator: Emulator
+
+    @property
+    def console(self) -> Console:
+        """The UART as it is set up at the reset clock."""
+        return self.clocks[0].console
+
+    @property
+    def clock_hz(self) -> int:
+        """The reset clock."""
+        return self.clocks[0].hz
 
     @property
     def flash(self) -> Memory:
         """The first flash region: vectors, code and constants."""
         return next(m for m in self.memories if m.kind is MemoryKind.FLASH)
+
+    @property
+    def constants(self) -> Memory:
+        """Where constants are stored: in flash, unless code memory cannot be read as data."""
+        return next((m for m in self.memories if m.kind is MemoryKind.CONSTANTS), self.flash)
 
     @property
     def ram(self) -> Memory:

@@ -11,13 +11,14 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
-from boards.board import Board, Console, Core, Emulator, Memory, MemoryKind, RegisterStep
+from boards.board import Board, Clock, Console, Core, Emulator, Memory, MemoryKind, RegisterStep
 from boards.machine import Machine, read_machine
 from boards.schema import Table
 from compiler.errors import UserError
 
 ROOT = Path(__file__).parent
 NOT_BOARDS = ("cores", "machines")
+IMAGES = ("plain", "rp2040", "rp2350", "esp32c3", "imxrt")
 
 
 def board_names(root: Path = ROOT) -> tuple[str, ...]:
@@ -103,9 +104,10 @@ def _bare_board(name: str, table: Table, cores: Table, machines: Table) -> Board
         chip=machine_name,
         core=core,
         memories=memories,
-        console=console,
-        clock_hz=machine.clock_hz,
+        arena_banks=(machine.ram.name,),
+        clocks=(Clock("reset", machine.clock_hz, console),),
         startup=table.text("startup"),
+        timer=table.text("startup"),
         vectors=(),
         interrupt_stack=core.interrupt_stack,
         image="plain",
@@ -121,9 +123,9 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
         raise UserError("no such chip", where=table.where, got=chip_name, allowed=allowed)
     chip = Table.load(path, f"boards/chips/{chip_name}.toml")
     core, machine_name, cpu = read_core(cores, chip.text("core"))
-    clock_hz = chip.integer("clock_hz", low=1)
     memories = _memories(chip)
-    console = _console(table, chip, clock_hz)
+    clocks = _clocks(table, chip)
+    console = clocks[0].console
     native = "qemu" in table
     machine = read_machine(machines, table.text("qemu") if native else machine_name)
     emulator = _native(machine, memories, console, table) if native else _twin(machine, cpu, memories, table.where)
@@ -134,12 +136,13 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
         chip=chip_name,
         core=core,
         memories=memories,
-        console=console,
-        clock_hz=clock_hz,
+        arena_banks=_arena_banks(chip, memories),
+        clocks=clocks,
         startup=chip.text("startup"),
-        vectors=chip.texts("vectors"),
+        timer=chip.text("timer", chip.text("startup").split("_v")[0]),
+        vectors=chip.texts("vectors", ()),
         interrupt_stack=core.interrupt_stack,
-        image=chip.text("image", "plain", allowed=("plain", "rp2040")),
+        image=chip.text("image", "plain", allowed=IMAGES),
         emulator=emulator,
     )
     chip.close()
@@ -158,31 +161,51 @@ def _memories(chip: Table) -> tuple[Memory, ...]:
             if memory.name == other.name:
                 raise UserError("two memories have one name", where=table.where, got=memory.name)
         found.append(memory)
-    missing = {kind.value for kind in MemoryKind} - {memory.kind.value for memory in found}
+    missing = {"flash", "ram"} - {memory.kind.value for memory in found}
     if missing:
         raise UserError("a chip needs flash and RAM", where=chip.where, got=f"no {', '.join(sorted(missing))}")
     return tuple(found)
 
 
-def _console(table: Table, chip: Table, clock_hz: int) -> Console:
+def _arena_banks(chip: Table, memories: tuple[Memory, ...]) -> tuple[str, ...]:
+    """The RAM banks, those that the chip prefers for the arena first."""
+    banks = [memory.name for memory in memories if memory.kind is MemoryKind.RAM]
+    preferred = chip.texts("arena", ())
+    unknown = [name for name in preferred if name not in banks]
+    if unknown:
+        raise UserError("no such RAM bank", where=f"{chip.where}: arena", got=unknown[0], allowed=", ".join(banks))
+    return (*preferred, *(name for name in banks if name not in preferred))
+
+
+def _clocks(table: Table, chip: Table) -> tuple[Clock, ...]:
+    """The reset clock and, where the chip's data has it, full speed. A UART with a clock of its own keeps it."""
     choice = table.table("console")
-    uarts = chip.table("uarts")
-    uart = uarts.choose(choice.text("uart"))
-    pins = uart.table("pins")
+    uart = chip.table("uarts").choose(choice.text("uart"))
+    hz = chip.integer("clock_hz", low=1)
+    own = uart.integer("clock_hz", low=1) if "clock_hz" in uart else None
+    driver, base, baud = uart.text("driver"), uart.integer("base"), choice.integer("baud", 115200, low=1)
+    before, after = read_steps(chip, "setup"), (*read_steps(uart, "setup"), *_pins(choice, uart))
+    clocks = [Clock("reset", hz, Console(driver, base, baud, own or hz, (*before, *after)))]
+    divided = uart.integer("max_clock_hz", own or 0)
+    if "max" in chip:
+        fast = chip.table("max")
+        hz = fast.integer("hz", low=1)
+        console = Console(driver, base, baud, divided or hz, (*before, *read_steps(fast, "steps"), *after))
+        clocks.append(Clock("max", hz, console))
+        fast.close()
+    uart.close()
+    choice.close()
+    return tuple(clocks)
+
+
+def _pins(choice: Table, uart: Table) -> tuple[RegisterStep, ...]:
+    pins = uart.table("pins", optional=True)
+    if not pins.names():
+        return ()
     chosen = choice.text("pins")
     if chosen not in pins:
         raise UserError("no such pins", where=choice.where, got=chosen, allowed=", ".join(pins.names()))
-    setup = (*read_steps(chip, "setup"), *read_steps(uart, "setup"), *read_steps(pins, chosen))
-    console = Console(
-        driver=uart.text("driver"),
-        base=uart.integer("base"),
-        baud=choice.integer("baud", 115200, low=1),
-        clock_hz=uart.integer("clock_hz", clock_hz, low=1),
-        setup=setup,
-    )
-    uart.close()
-    choice.close()
-    return console
+    return read_steps(pins, chosen)
 
 
 def read_steps(table: Table, key: str) -> tuple[RegisterStep, ...]:
@@ -216,10 +239,10 @@ def _native(machine: Machine, memories: tuple[Memory, ...], console: Console, bo
 def _twin(machine: Machine, cpu: str, memories: tuple[Memory, ...], where: str) -> Emulator:
     """The board's memories, with their sizes, laid out one after another in the machine's."""
     placed: list[Memory] = []
-    free = {kind: machine.region(kind).origin for kind in MemoryKind}
+    free = {region.name: region.origin for region in (machine.flash, machine.ram)}
     for memory in memories:
-        moved = Memory(memory.name, memory.kind, free[memory.kind], memory.size)
         region = machine.region(memory.kind)
+        moved = Memory(memory.name, memory.kind, free[region.name], memory.size)
         if moved.end > region.end:
             raise UserError(
                 f"QEMU's {machine.name} has less {memory.kind.value} than the board",
@@ -227,7 +250,7 @@ def _twin(machine: Machine, cpu: str, memories: tuple[Memory, ...], where: str) 
                 got=f"{moved.end - region.origin} bytes up to {memory.name}",
                 allowed=f"{region.size} bytes",
             )
-        free[memory.kind] = moved.end
+        free[region.name] = moved.end
         placed.append(moved)
     return _emulator(machine, cpu, False, 0, tuple(placed), machine.require_console(where))
 

@@ -28,7 +28,7 @@ class Machine:
     """Which of QEMU's serial ports each UART of a native board is."""
 
     def region(self, kind: MemoryKind) -> Memory:
-        return self.flash if kind is MemoryKind.FLASH else self.ram
+        return self.ram if kind is MemoryKind.RAM else self.flash
 
     def serial_of(self, uart: str, where: str) -> int:
         """UserError for a UART that QEMU's machine does not connect."""

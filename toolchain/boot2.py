@@ -26,7 +26,7 @@ def crc32_mpeg2(data: bytes) -> int:
     return crc
 
 
-def boot2_data(image: bytes) -> str:
+def header_data(image: bytes) -> str:
     """The checked image as data for the assembler."""
     lines = [", ".join(f"0x{byte:02X}" for byte in image[at : at + 16]) for at in range(0, len(image), 16)]
-    return '    .section .boot2, "a"\n' + "".join(f"    .byte {line}\n" for line in lines)
+    return '    .section .boot_header, "a"\n' + "".join(f"    .byte {line}\n" for line in lines)

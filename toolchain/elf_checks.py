@@ -69,7 +69,7 @@ def region_faults(elf: Elf, site: Site) -> Iterator[str]:
     for section in elf.sections:
         if not any(m.origin <= section.address and section.end <= m.end for m in site.memories):
             yield f"memory: {section.name}, {section.address:#x} to {section.end:#x}, is in no region of the board"
-    flashes = [memory for memory in site.memories if memory.kind is MemoryKind.FLASH]
+    flashes = [memory for memory in site.memories if memory.kind is not MemoryKind.RAM]
     for segment in elf.segments:
         end = segment.address + len(segment.data)
         if not any(m.origin <= segment.address and end <= m.end for m in flashes):

@@ -52,14 +52,14 @@ def build_firmware(board: Board, model: CompiledModel, out: Path, options: Firmw
     compiler = compiler_for(board.core, out.resolve())
     header = write_text(out / "include" / f"{model.prefix}.h", sources.header(model))
     inputs = _inputs(compiler, model, options)
-    image = link_image(compiler, board_site(board), inputs, options.alternatives)
+    image = link_image(compiler, board_site(board, options.clock), inputs)
     check_image(image, model)
     twin: Image | None = None
     if not board.emulator.native:
-        twin = link_image(compiler, twin_site(board), inputs, options.alternatives)
+        twin = link_image(compiler, twin_site(board), inputs)
         check_image(twin, model)
     sizes = sizes_of(image)
-    report = report_of(board, model, sizes, image.stack, options, compiler.version())
+    report = report_of(image, model, sizes, options, compiler.version())
     write_report(out / "report.json", report)
     return FirmwareResult(
         elf=out / "firmware.elf",
@@ -87,7 +87,7 @@ def _inputs(compiler: Compiler, model: CompiledModel, options: FirmwareOptions) 
         application = "app"
         objects += _application(compiler, options.app)
         libraries.append(compiler.libc())
-    return Inputs(model, application, tuple(objects), tuple(libraries))
+    return Inputs(model, application, tuple(objects), tuple(libraries), options)
 
 
 def _application(compiler: Compiler, directory: Path) -> list[Path]:

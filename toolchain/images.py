@@ -9,8 +9,8 @@ from pathlib import Path
 
 from toolchain.elf import Elf
 from toolchain.files import write_bytes
+from toolchain.forms import form_of
 from toolchain.link import Image
-from toolchain.products import UF2_FAMILIES
 
 ERASED = b"\xff"
 
@@ -21,15 +21,15 @@ UF2_PAYLOAD = 256
 
 def write_images(image: Image, out: Path) -> tuple[Path, ...]:
     """firmware.bin, .hex, .map and, for boards that take it, .uf2. Returns their paths."""
-    origin, data = flat(image.elf)
+    form = form_of(image.site.board)
+    origin, data = flat(image.elf) if form.wrap is None else (0, form.wrap(image.elf))
     written = [
         write_bytes(out / "firmware.bin", data),
         write_bytes(out / "firmware.hex", intel_hex(origin, data).encode("ascii")),
         image.path.with_suffix(".map"),
     ]
-    family = UF2_FAMILIES.get(image.site.board.image)
-    if family is not None:
-        written.append(write_bytes(out / "firmware.uf2", uf2(origin, data, family)))
+    if form.uf2_family is not None:
+        written.append(write_bytes(out / "firmware.uf2", uf2(origin, data, form.uf2_family)))
     return tuple(written)
 
 

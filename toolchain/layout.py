@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choices that a link is free to make, best first: which RAM bank holds the arena, and whether inputs are kept."""
+"""The choices that a link is free to make, best first: which RAM banks hold the arena and, if asked for, the constants,
+and whether inputs are kept."""
 
 from __future__ import annotations
 
@@ -8,22 +9,43 @@ from dataclasses import dataclass
 
 from boards.board import Memory
 from compiler.artifact import CompiledModel
+from compiler.errors import UserError
+from toolchain.options import FirmwareOptions
 from toolchain.site import Site
 
 
 @dataclass(frozen=True)
 class Layout:
-    """`keeps_input`: the console holds a copy of the input, since the inference overwrites it."""
+    """`constants_bank`: the RAM that start-up copies the model's constants to; None where they stay in flash.
+    `keeps_input`: the console holds a copy of the input, since the inference overwrites it."""
 
     arena_bank: Memory
     keeps_input: bool
+    constants_bank: Memory | None = None
 
 
-def layouts(site: Site, model: CompiledModel, application: str) -> Iterator[Layout]:
-    """Every layout worth trying, in order. The arena goes to the first bank that takes it; a copy of the input is
-    kept where the model overwrites it and room is left."""
-    banks = [bank for bank in site.banks if bank.size >= model.arena_bytes] or [site.banks[0]]
+def layouts(site: Site, model: CompiledModel, application: str, options: FirmwareOptions) -> Iterator[Layout]:
+    """Every layout worth trying, in order. The arena goes to the bank that the user names, else to the first of the
+    board's preference that takes it; a copy of the input is kept where the model overwrites it and room is left.
+
+    UserError for a bank that the board does not have.
+    """
+    named = {bank.name: bank for bank in site.banks}
+    if options.arena and options.arena not in named:
+        raise UserError(
+            f"{site.board.name} has no such RAM bank",
+            where="arena=",
+            got=options.arena,
+            allowed=", ".join(f"{bank.name} ({bank.size} bytes)" for bank in site.banks),
+        )
+    ordered = [named[name] for name in ((options.arena,) if options.arena else site.board.arena_banks)]
+    arenas = [bank for bank in ordered if bank.size >= model.arena_bytes] or ordered[:1]
+    constants: list[Memory | None] = [None]
+    if options.weights == "ram":
+        wide = [bank for bank in site.banks if bank.size >= model.constants_bytes]
+        constants = [*(wide or sorted(site.banks, key=lambda bank: -bank.size)[:1])]
     copy = application == "console" and not model.inputs_kept
     for keeps_input in (True, False) if copy else (False,):
-        for bank in banks:
-            yield Layout(bank, keeps_input)
+        for arena in arenas:
+            for bank in constants:
+                yield Layout(arena, keeps_input, bank)

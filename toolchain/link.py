@@ -7,18 +7,19 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from boards.board import Board
 from compiler.artifact import CompiledModel
 from compiler.errors import UserError
 from toolchain import sources
 from toolchain.archive import check_libraries
-from toolchain.boot2 import boot2_data, checked_boot2
+from toolchain.boot2 import checked_boot2, header_data
 from toolchain.disassembly import Code, disassemble
 from toolchain.elf import Elf, read_elf, section_bytes
 from toolchain.files import write_text
 from toolchain.fit import Overflow, does_not_fit
+from toolchain.forms import form_of
 from toolchain.gcc import GENERATED_FLAGS, Compiler
 from toolchain.layout import Layout, layouts
+from toolchain.options import FirmwareOptions
 from toolchain.site import Site
 from toolchain.stack import StackBound, stack_bound
 
@@ -50,26 +51,27 @@ class Inputs:
     application: str
     objects: tuple[Path, ...]
     libraries: tuple[Path, ...]
+    options: FirmwareOptions
 
 
-def link_image(compiler: Compiler, site: Site, inputs: Inputs, boards: tuple[Board, ...]) -> Image:
+def link_image(compiler: Compiler, site: Site, inputs: Inputs) -> Image:
     """Generate what depends on the site, then link with the first layout that fits.
 
-    UserError where none does (how many bytes, which region, which board of `boards` would do), where symbols are
-    missing, or where the stack cannot be bounded.
+    UserError where none does (how many bytes, which region, which other board would do), where symbols are missing,
+    or where the stack cannot be bounded.
     """
     failures: list[tuple[Overflow, ...]] = []
     built: dict[bool, Path] = {}
-    for layout in layouts(site, inputs.model, inputs.application):
+    for layout in layouts(site, inputs.model, inputs.application, inputs.options):
         if layout.keeps_input not in built:
             built[layout.keeps_input] = _firmware(compiler, site, inputs, layout)
-        objects = [_startup(compiler, site, layout), built[layout.keeps_input], *_boot2(compiler, site)]
+        objects = [_startup(compiler, site, layout), built[layout.keeps_input], *_form(compiler, site)]
         linked = _link_stable(compiler, site, inputs, layout, [*objects, *inputs.objects])
         if isinstance(linked, Image):
             return linked
         failures.append(linked)
     nearest = min(failures, key=lambda overflows: sum(overflow.bytes for overflow in overflows))
-    raise does_not_fit(site, inputs.model, nearest, boards)
+    raise does_not_fit(site, inputs.model, nearest, inputs.options.alternatives)
 
 
 def _firmware(compiler: Compiler, site: Site, inputs: Inputs, layout: Layout) -> Path:
@@ -81,12 +83,18 @@ def _startup(compiler: Compiler, site: Site, layout: Layout) -> Path:
     return _compile(compiler, f"{site.file}_startup.S", sources.startup(site, layout))
 
 
-def _boot2(compiler: Compiler, site: Site) -> list[Path]:
-    if not site.boot2:
+def _form(compiler: Compiler, site: Site) -> list[Path]:
+    """What the boot ROM wants before and behind the vectors."""
+    if site.twin:
         return []
-    raw = _compile(compiler, "boot2.S", sources.boot2())
-    code = section_bytes(raw.read_bytes(), ".boot2")
-    return [_compile(compiler, "boot2_checked.S", boot2_data(checked_boot2(code)))]
+    form = form_of(site.board)
+    made = {
+        name: _compile(compiler, f"{name}.S", sources.boot(name, site)) for name in (form.header, form.block) if name
+    }
+    if form.header is not None and form.checked:
+        code = section_bytes(made[form.header].read_bytes(), ".boot_header")
+        made[form.header] = _compile(compiler, "boot_header.S", header_data(checked_boot2(code)))
+    return list(made.values())
 
 
 def _compile(compiler: Compiler, name: str, text: str, flags: tuple[str, ...] = ()) -> Path:
@@ -126,7 +134,9 @@ def _link_stable(
 
 def _in(site: Site, layout: Layout) -> Layout:
     """The layout in terms of the site's own regions."""
-    return replace(layout, arena_bank=next(bank for bank in site.banks if bank.name == layout.arena_bank.name))
+    banks = {bank.name: bank for bank in site.banks}
+    constants = None if layout.constants_bank is None else banks[layout.constants_bank.name]
+    return replace(layout, arena_bank=banks[layout.arena_bank.name], constants_bank=constants)
 
 
 def _overflows(text: str, inputs: Inputs) -> tuple[Overflow, ...]:

@@ -12,10 +12,14 @@ from boards.board import Board
 @dataclass(frozen=True)
 class FirmwareOptions:
     """The user's choices. `console`: uart or none; `app`: a directory with the user's own C sources, in place of the
-    console; `alternatives`: the boards that an error may recommend."""
+    console; `clock`: one of the board's clocks; `arena`: the RAM bank for the arena, empty for the board's own order;
+    `weights`: inline in flash, or ram; `alternatives`: the boards that an error may recommend."""
 
     console: str = "uart"
     app: Path | None = None
+    clock: str = "reset"
+    arena: str = ""
+    weights: str = "inline"
     optimize: str = "balanced"
     numerics: str = "tflm"
     alternatives: tuple[Board, ...] = ()

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 from boards.board import Board
-
-UF2_FAMILIES = {"rp2040": 0xE48BFF56}
-"""Board.image to UF2 family (microsoft/uf2, utils/uf2families.json)."""
+from toolchain.forms import form_of
 
 HOST_OBJECTS = "objects.zip"
 """What the building machine runs."""
@@ -15,11 +13,10 @@ HOST_OBJECTS = "objects.zip"
 def products(board: Board, prefix: str) -> tuple[str, ...]:
     """Names relative to build/<board>/<model>/; `prefix` is the start of the model's C names."""
     images = ["firmware.elf", "firmware.bin", "firmware.hex"]
-    if board.image in UF2_FAMILIES:
+    form = form_of(board)
+    if form.uf2_family is not None:
         images.append("firmware.uf2")
-    sources = ["runtime.c", *_sources("firmware")]
-    if board.image == "rp2040":
-        sources += ["boot2.S", "boot2_checked.S"]
+    sources = ["runtime.c", *_sources("firmware"), *form.sources]
     if not board.emulator.native:
         images.append("emulator.elf")
         sources += _sources("emulator")

@@ -10,28 +10,32 @@ from typing import Any
 
 import llvmlite.binding
 
-from boards.board import Board
 from compiler.artifact import CompiledModel, DispatchInfo, Port
 from toolchain.files import write_text
+from toolchain.link import Image
 from toolchain.options import FirmwareOptions
 from toolchain.sizes import Sizes
-from toolchain.stack import StackBound
 
 SCHEMA = 1
 
 
-def report_of(
-    board: Board, model: CompiledModel, sizes: Sizes, stack: StackBound, options: FirmwareOptions, gcc: str
-) -> dict[str, Any]:
-    """The report of a build; what only a run can measure is null. Sizes in bytes."""
-    report = _model_report(board.name, model)
+def report_of(image: Image, model: CompiledModel, sizes: Sizes, options: FirmwareOptions, gcc: str) -> dict[str, Any]:
+    """The report of a build; what only a run can measure is null. Sizes in bytes, clock in Hz."""
+    stack = image.stack
+    report = _model_report(image.site.board.name, model)
     report["toolchain"]["gcc"] = gcc
     return report | {
+        "clock": {"name": options.clock, "hz": image.site.clock_hz},
         "console": options.console,
         "numerics": options.numerics,
         "optimize": options.optimize,
         "flash": asdict(sizes.flash),
         "ram": asdict(sizes.ram),
+        "banks": {
+            "arena": image.layout.arena_bank.name,
+            "constants": image.layout.constants_bank.name if image.layout.constants_bank else image.site.constants.name,
+            "stack": image.site.banks[0].name,
+        },
         "stack": {
             "bound": stack.bytes,
             "measured": None,

@@ -53,11 +53,14 @@ class Request(ModelRequest):
 
     board: Board
     console: str
+    clock: str
+    arena: str
+    weights: str
     optimize: Optimize
 
     @property
     def settings(self) -> Settings:
-        return Settings(self.optimize, self.board.flash.size - FRAME_BYTES)
+        return Settings(self.optimize, self.board.constants.size - FRAME_BYTES)
 
     @property
     def products(self) -> tuple[str, ...]:
@@ -99,8 +102,15 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
     )
     if board is None:
         return HostRequest(*common)
-    optimize = Optimize(variables["optimize"])
-    return Request(*common, board=board, console=variables["console"], optimize=optimize)
+    return Request(
+        *common,
+        board=board,
+        console=variables["console"],
+        clock=variables["clock"],
+        arena=variables["arena"],
+        weights=variables["weights"],
+        optimize=Optimize(variables["optimize"]),
+    )
 
 
 def check_target(request: Request | HostRequest, name: str) -> None:

@@ -125,7 +125,8 @@ def _versions(request: Request | HostRequest) -> str:
     if isinstance(request, HostRequest):
         return f"llvmlite {metadata.version('llvmlite')}"
     gcc = "" if GetOption("clean") else compiler_for(request.board.core, ROOT).version()
-    settings = f"console {request.console}, optimize {request.optimize.value}"
+    choices = (request.console, request.clock, request.arena, request.weights, request.optimize.value)
+    settings = "console {}, clock {}, arena {}, weights {}, optimize {}".format(*choices)
     return f"{settings}, {gcc}, llvmlite {metadata.version('llvmlite')}"
 
 

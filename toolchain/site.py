@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from boards.board import Board, Console, Memory, MemoryKind
+from compiler.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,11 @@ class Site:
         return next(m for m in self.memories if m.kind is MemoryKind.FLASH)
 
     @property
+    def constants(self) -> Memory:
+        """Where constants and initial values are stored: in flash, unless code memory cannot be read as data."""
+        return next((m for m in self.memories if m.kind is MemoryKind.CONSTANTS), self.flash)
+
+    @property
     def banks(self) -> tuple[Memory, ...]:
         """The RAM banks; stack and data are in the first."""
         return tuple(m for m in self.memories if m.kind is MemoryKind.RAM)
@@ -34,15 +40,21 @@ class Site:
         """Whether only an emulator ever runs this image: the twin of a board, or an emulated machine's own."""
         return self.twin or self.board.chip == self.board.emulator.machine
 
-    @property
-    def boot2(self) -> bool:
-        """Whether a second-stage boot loader precedes the vectors."""
-        return self.board.image == "rp2040" and not self.twin
 
+def board_site(board: Board, clock: str = "reset") -> Site:
+    """The board itself, run at one of its clocks; where QEMU models the very board, it runs this image too.
 
-def board_site(board: Board) -> Site:
-    """The board itself; where QEMU models the very board, it runs this image too."""
-    return Site("firmware", board, board.memories, board.console, board.clock_hz, False)
+    UserError for a clock that the board's data does not have.
+    """
+    chosen = next((known for known in board.clocks if known.name == clock), None)
+    if chosen is None:
+        raise UserError(
+            f"{board.name} has no such clock",
+            where="clock=",
+            got=clock,
+            allowed=", ".join(f"{known.name} ({known.hz / 1e6:g} MHz)" for known in board.clocks),
+        )
+    return Site("firmware", board, board.memories, chosen.console, chosen.hz, False)
 
 
 def twin_site(board: Board) -> Site:

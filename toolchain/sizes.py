@@ -38,7 +38,10 @@ class Sizes:
 
 def sizes_of(image: Image) -> Sizes:
     """The image's use of its site's memories."""
-    limits = {kind: sum(memory.size for memory in image.site.memories if memory.kind is kind) for kind in MemoryKind}
+    limits = {
+        is_ram: sum(memory.size for memory in image.site.memories if (memory.kind is MemoryKind.RAM) == is_ram)
+        for is_ram in (False, True)
+    }
     flash = sum(len(segment.data) for segment in image.elf.segments)
     constants = _size(image, ".constants")
     arena, stack = _size(image, ".arena"), _size(image, ".stack")
@@ -49,8 +52,8 @@ def sizes_of(image: Image) -> Sizes:
         if any(memory.origin <= section.address < memory.end for memory in ram_regions)
     )
     return Sizes(
-        FlashUse(flash - constants, constants, flash, limits[MemoryKind.FLASH]),
-        RamUse(arena, ram - arena - stack, stack, ram, limits[MemoryKind.RAM]),
+        FlashUse(flash - constants, constants, flash, limits[False]),
+        RamUse(arena, ram - arena - stack, stack, ram, limits[True]),
     )
 
 

@@ -14,6 +14,7 @@ from compiler.errors import UserError
 from compiler.graph import DType
 from compiler.selftest import tolerance
 from toolchain.cnames import identifier
+from toolchain.forms import FORMS, form_of
 from toolchain.layout import Layout
 from toolchain.site import Site
 from toolchain.templates import render
@@ -105,6 +106,7 @@ def startup(site: Site, layout: Layout) -> str:
         "twin": site.twin,
         "stack_paint": f"0x{STACK_PAINT:X}",
         "arena_apart": layout.arena_bank != site.banks[0],
+        "constants_apart": layout.constants_bank is not None,
         "vector_alignment": max(128, 1 << (4 * words - 1).bit_length()),
     }
     return render(f"startup/{site.board.startup}.S", values)
@@ -135,9 +137,10 @@ def firmware(site: Site, model: CompiledModel, layout: Layout, application: str)
 
 
 def _timer(site: Site) -> str:
-    """Cores of one family tell time alike; the emulator's RISC-V has the standard's counter."""
-    family = site.board.startup.split("_v")[0]
-    return "riscv" if site.twin and family == "qingke" else family
+    """The board's own; the emulator's RISC-V has the standard's counter."""
+    if not site.twin:
+        return site.board.timer
+    return "cortex_m" if site.board.core.triple.startswith("thumb") else "riscv"
 
 
 def runtime() -> str:
@@ -145,24 +148,26 @@ def runtime() -> str:
     return render("runtime.c", {})
 
 
-def boot2() -> str:
-    """The RP2040's second-stage boot loader, without its checksum."""
-    return render("startup/rp2040_boot2.S", {})
+def boot(name: str, site: Site) -> str:
+    """A part of the image for the boot ROM (toolchain/forms.py)."""
+    return render(f"startup/{name}.S", {"board": site.board, "flash": site.flash})
 
 
 def linker_script(site: Site, model: CompiledModel, layout: Layout, stack_bytes: int) -> str:
     """The memory map. `stack_bytes` is the stack's proven size."""
+    form = FORMS["plain"] if site.twin else form_of(site.board)
     values = {
         "board": site.board,
         "model": model,
         "memories": site.memories,
         "file": site.file,
         "flash": site.flash,
+        "constants": site.constants,
+        "constants_bank": layout.constants_bank,
         "ram": site.banks[0],
         "arena_bank": layout.arena_bank,
         "arena_apart": layout.arena_bank != site.banks[0],
-        "boot2": site.boot2,
-        "vectors_offset": 256 if site.boot2 else 0,
+        "form": form,
         "guard_bytes": GUARD_BYTES,
         "stack_bytes": stack_bytes,
         "arm": site.board.core.triple.startswith("thumb"),

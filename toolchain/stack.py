@@ -9,6 +9,7 @@ recursion, calls of unknown functions, stack whose size is not known at build ti
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from boards.board import Board
 from compiler.errors import UserError
@@ -57,14 +58,29 @@ def stack_bound(elf: Elf, code: Code, board: Board) -> StackBound:
 
 
 def handlers_of(elf: Elf, code: Code) -> set[int]:
-    """Where interrupts enter: the code addresses in the vector table, and `trap_entry` on cores without one."""
+    """Where interrupts enter: the code addresses in the vector table, or the targets of its jumps, and `trap_entry` on
+    cores without one."""
     found = {symbol.address for symbol in elf.symbols if symbol.name == "trap_entry"}
     table = elf.section(".vectors")
     if table is not None:
         mask = ~1 if elf.machine == "EM_ARM" else ~0
         words = [elf.word(address) for address in range(table.address, table.end - 3, 4)]
         found |= {word & mask for word in words if word and not table.address <= word < table.end}
+        if elf.machine == "EM_RISCV":
+            addresses = range(table.address, table.end - 3, 4)
+            found |= {at + jump_offset(word) for at, word in zip(addresses, words, strict=True) if is_jump(word)}
     return found & set(code.instructions)
+
+
+def is_jump(word: int | None) -> TypeGuard[int]:
+    """Whether a word is RISC-V's `j`: jal with x0 as its link register."""
+    return word is not None and word & 0xFFF == 0x6F
+
+
+def jump_offset(word: int) -> int:
+    """Where a `j` goes, relative to its own address, in bytes."""
+    offset = (word >> 20 & 0x7FE) | (word >> 9 & 0x800) | (word & 0xFF000)
+    return offset - (0x100000 if word >> 31 else 0)
 
 
 class Analysis:

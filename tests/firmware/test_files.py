@@ -92,7 +92,7 @@ def test_pico_starts_with_a_checked_boot_loader(tmp_path: Path) -> None:
     assert stack == symbols["__stack_top"].address
     assert reset == symbols["Reset_Handler"].address | 1
     assert (tmp_path / "firmware.uf2").stat().st_size == 512 * -(-len(image) // 256)
-    assert not hasattr(read_elf(result.runs.read_bytes()).section(".boot2"), "size")
+    assert not hasattr(read_elf(result.runs.read_bytes()).section(".boot_header"), "size")
 
 
 @pytest.mark.parametrize(("name", "prologue"), (("ch32v003", False), ("ch32v307", True)))

@@ -46,7 +46,14 @@ def firmware(request: Request) -> None:
             "link", "start-up, console and linker script; the stack from the call graph; checks on the image"
         )
         alternatives = tuple(load_board(name) for name in board_names())
-        options = FirmwareOptions(request.console, optimize=request.optimize.value, alternatives=alternatives)
+        options = FirmwareOptions(
+            console=request.console,
+            clock=request.clock,
+            arena=request.arena,
+            weights=request.weights,
+            optimize=request.optimize.value,
+            alternatives=alternatives,
+        )
         build_firmware(request.board, compiled, part, options)
         write_text(part / "report.html", page(read_report(part / "report.json")))
     report = read_report(request.folder / "report.json")

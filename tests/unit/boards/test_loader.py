@@ -11,6 +11,7 @@ import pytest
 from boards.board import MemoryKind
 from boards.loader import ROOT, board_aliases, board_names, load_board
 from compiler.errors import UserError
+from toolchain.templates import render
 
 
 @pytest.fixture
@@ -57,8 +58,52 @@ def test_interrupts_sit_where_the_headers_say() -> None:
         ("ch32v307", 87, "DMA2_Channel11_IRQHandler"),
         ("ch32v003", 16, "USART1_IRQHandler"),
         ("pico", 20, "isr_uart0"),
+        ("pico2", 33, "isr_uart0"),
+        ("nucleo_f072", 31, "USB_IRQHandler"),
+        ("nucleo_f303", 84, "SPI4_IRQHandler"),
+        ("blackpill_f411", 85, "SPI5_IRQHandler"),
+        ("nucleo_f746", 97, "SPDIF_RX_IRQHandler"),
+        ("h735discovery", 162, "TIM24_IRQHandler"),
+        ("nucleo_l476", 81, "FPU_IRQHandler"),
+        ("nucleo_g474", 101, "FMAC_IRQHandler"),
+        ("nucleo_u575", 61, "USART1_IRQHandler"),
+        ("teensy40", 157, "GPIO6_7_8_9_IRQHandler"),
+        ("ch32v208", 53, "OSCWakeUp_IRQHandler"),
+        ("ch32x035", 38, "TIM3_IRQHandler"),
+        ("ch32v006", 23, "USART2_IRQHandler"),
+        ("longan_nano", 40, "USART0_IRQHandler"),
     ):
         assert load_board(board).vectors[irq] == handler
+
+
+def test_there_are_many_boards() -> None:
+    assert len([name for name in board_names() if not name.startswith("qemu_")]) >= 35
+
+
+def test_full_speed_comes_between_chip_and_pins() -> None:
+    reset, fast = load_board("bluepill").clocks
+    assert (reset.name, reset.hz, reset.console.clock_hz) == ("reset", 8_000_000, 8_000_000)
+    assert (fast.name, fast.hz, fast.console.clock_hz) == ("max", 64_000_000, 64_000_000)
+    added = len(fast.console.setup) - len(reset.console.setup)
+    assert added == 4 and fast.console.setup[added:] == reset.console.setup
+    assert load_board("netduinoplus2").clocks[1].console.clock_hz == 42_000_000
+    assert load_board("pico").clocks[1].console.clock_hz == 12_000_000
+    assert [clock.name for clock in load_board("esp32c3").clocks] == ["reset"]
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_every_clock_makes_its_baud_rate(name: str) -> None:
+    for clock in load_board(name).clocks:
+        assert clock.hz >= 1_000_000 and clock.console.clock_hz >= 1_000_000
+        assert all(step.address % 4 == 0 for step in clock.console.setup)
+        assert all(step.clear or step.set or step.wait for step in clock.console.setup)
+        render(f"uart/{clock.console.driver}.c", {"console": clock.console})
+
+
+def test_the_arena_prefers_what_the_chip_says() -> None:
+    assert load_board("f4discovery").arena_banks == ("CCM", "RAM")
+    assert load_board("nucleo_h743").arena_banks == ("DTCM", "AXISRAM")
+    assert load_board("esp32c3").constants.name == "DROM" and load_board("bluepill").constants.name == "FLASH"
 
 
 def test_alias() -> None:
@@ -104,6 +149,9 @@ def edit(root: Path, file: str, old: str, new: str) -> None:
         ("chips/stm32f103c8.toml", "size = 0x5000", "size = 0", "out of range"),
         ("chips/stm32f103c8.toml", "set = 0x4000 ", "sets = 0x4000 ", "unknown key"),
         ("chips/stm32f103c8.toml", "vectors = [", "vectors = [ 3,", "a list of strings"),
+        ("chips/stm32f407vg.toml", 'arena = ["CCM"]', 'arena = ["CMM"]', "no such RAM bank.*CMM.*RAM, CCM"),
+        ("chips/stm32f103c8.toml", "hz = 64000000", "herz = 64000000", "hz is missing"),
+        ("chips/stm32f103c8.toml", "[max]", "[max]\nvolts = 3", "unknown key.*volts"),
         ("cores.toml", 'float_unit = "none"', 'float_unit = "half"', "float_unit has no such value"),
         ("machines.toml", 'system = "qemu-system-arm"', "", "system is missing"),
     ],

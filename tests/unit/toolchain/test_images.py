@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from toolchain.boot2 import boot2_data, checked_boot2, crc32_mpeg2
+from toolchain.boot2 import checked_boot2, crc32_mpeg2, header_data
 from toolchain.elf import Elf, Segment
 from toolchain.images import flat, intel_hex, uf2
 
@@ -19,7 +19,7 @@ def test_boot2_ends_with_its_checksum() -> None:
     assert len(image) == 256
     assert struct.unpack("<I", image[252:])[0] == crc32_mpeg2(b"\x01\x02" + bytes(250))
     assert crc32_mpeg2(image[:252] + struct.pack(">I", crc32_mpeg2(image[:252]))) == 0
-    assert boot2_data(image).count("0x") == 256
+    assert header_data(image).count("0x") == 256
 
 
 def test_boot2_that_is_too_long_is_refused() -> None:
