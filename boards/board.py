@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from boards.flashing import Flashing
+
 
 class MemoryKind(Enum):
     """Constants: what else holds stored bytes, where the memory of the code can only be fetched from, not read."""
@@ -138,6 +140,8 @@ class Board:
     image: str
     """What the boot ROM wants of an image (toolchain/forms.py): 'plain' is nothing."""
     emulator: Emulator
+    flashing: Flashing | None = None
+    """How it is flashed over serial; None where there is no way, or none is known."""
 
     @property
     def console(self) -> Console:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from boards.board import Board, Clock, Console, Core, Emulator, Memory, MemoryKind, RegisterStep
+from boards.flashing import read_flashing
 from boards.machine import Machine, read_machine
 from boards.schema import Table
 from compiler.errors import UserError
@@ -144,6 +145,7 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
         interrupt_stack=core.interrupt_stack,
         image=chip.text("image", "plain", allowed=IMAGES),
         emulator=emulator,
+        flashing=read_flashing(chip, next(m.size for m in memories if m.kind is MemoryKind.FLASH)),
     )
     chip.close()
     return board

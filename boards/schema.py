@@ -62,6 +62,14 @@ class Table:
             )
         return tuple(values)
 
+    def integers(self, key: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+        values = self._take(key, list, "a list of integers", None if default is None else list(default))
+        if not all(type(value) is int and value >= 0 for value in values):
+            raise UserError(
+                f"{key} has the wrong type", where=self.where, got=repr(values), allowed="a list of integers"
+            )
+        return tuple(values)
+
     def table(self, key: str, optional: bool = False) -> Table:
         value = self._take(key, dict, "a table", {} if optional else None)
         return Table(value, f"{self.where}: {key}")
