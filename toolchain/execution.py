@@ -15,6 +15,7 @@ from compiler.codegen.host import host_target
 from compiler.compile import compile_graph
 from compiler.graph import Graph
 from compiler.model import Model
+from toolchain.device import connected
 from toolchain.emulation import Built, forms_of, powered
 from toolchain.firmware import build_firmware
 from toolchain.host import HostProcess, job_of, read_job
@@ -48,7 +49,9 @@ class Execution(Protocol):
 
 
 def execution_of(request: Request | HostRequest) -> Execution:
-    return _OnHost(request) if isinstance(request, HostRequest) else _Emulated(request)
+    if isinstance(request, HostRequest):
+        return _OnHost(request)
+    return _OnDevice(request) if request.link.ports else _Emulated(request)
 
 
 class _Emulated:
@@ -69,6 +72,19 @@ class _Emulated:
             built = Built(self._roomy, Path(folder), read_report(Path(folder) / "report.json"))
             with powered(built, SECONDS) as board:
                 return board.infer(samples)
+
+
+class _OnDevice(_Emulated):
+    """The build runs on the device; what has to be linked anew runs in the emulator."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self._link = request.link
+        self.place = f"{request.board.name} at {request.link.port}"
+
+    def infer(self, samples: Samples) -> Arrays:
+        with connected(self._built, self._link) as board:
+            return board.infer(samples)
 
 
 class _OnHost:

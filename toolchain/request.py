@@ -15,12 +15,16 @@ from compiler.errors import UserError
 from compiler.model import c_prefix
 from compiler.settings import Optimize, Settings
 from toolchain.products import host_products, products
+from toolchain.serial_link import Link, no_port, read_link
 
 ROOT = Path(__file__).resolve().parents[1]
 FRAME_BYTES = 6 * 1024
 """Flash that start-up, vectors and console take, about."""
 
 
+FLASH_TARGETS = ("flash", "upload")
+DRIVES = ("uf2",)
+"""Protocols that find their device without a port."""
 HOST = "host"
 """The name that stands for the building machine where a board is asked for."""
 HOST_TARGETS = ("firmware", "infer", "schedule", "verify")
@@ -40,11 +44,23 @@ class ModelRequest:
     oracles: tuple[Path, ...]
     verbose: bool
     quiet: bool
+    link: Link
 
     @property
     def prefix(self) -> str:
         """The start of the model's C names."""
         return c_prefix(self.model.stem)
+
+
+@dataclass(frozen=True)
+class BoardRequest:
+    """An invocation for a board alone. `elf` is the firmware that it may be running, where one is built."""
+
+    board: Board
+    link: Link
+    elf: Path | None
+    verbose: bool
+    quiet: bool
 
 
 @dataclass(frozen=True)
@@ -83,12 +99,7 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
 
     Raises UserError for a missing or unknown board, and for files that are not there.
     """
-    name = variables["board"]
-    if not name:
-        raise UserError(
-            "no board is given", allowed="board=NAME", hint="`scons boards` lists the boards; ch32v is a good start"
-        )
-    board = None if name == HOST else load_board(name)
+    board = _board(variables["board"])
     model = find_model(variables["model"], directory)
     common = (
         model,
@@ -99,6 +110,7 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
         tuple(directory / Path(python).expanduser() for python in variables["oracle"].split(",") if python),
         bool(variables["verbose"]),
         quiet,
+        read_link(variables, directory),
     )
     if board is None:
         return HostRequest(*common)
@@ -113,8 +125,35 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
     )
 
 
+def read_board_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> BoardRequest:
+    """As `read_request`, for targets that need no model. With one, its build is what the board may be running."""
+    board = _board(variables["board"])
+    if board is None:
+        raise _no_board("the building machine has no serial boot loader")
+    elf = None
+    if variables["model"]:
+        elf = _folder(board.name, find_model(variables["model"], directory)) / "firmware.elf"
+    link = read_link(variables, directory)
+    return BoardRequest(board, link, elf if elf and elf.is_file() else None, bool(variables["verbose"]), quiet)
+
+
+def _board(name: str) -> Board | None:
+    """The board of that name; None for the building machine."""
+    if not name:
+        raise UserError(
+            "no board is given", allowed="board=NAME", hint="`scons boards` lists the boards; ch32v is a good start"
+        )
+    return None if name == HOST else load_board(name)
+
+
+def _no_board(what: str) -> UserError:
+    return UserError(what, where="board=host", hint="name a board; `scons boards` lists them")
+
+
 def check_target(request: Request | HostRequest, name: str) -> None:
-    """UserError for a target that the building machine does not have."""
+    """UserError for a target that the building machine does not have, or that lacks its port."""
+    if isinstance(request, Request) and name in FLASH_TARGETS:
+        _check_flash(request)
     if isinstance(request, HostRequest) and name not in HOST_TARGETS:
         raise UserError(
             f"the building machine is no board: it has no '{name}'",
@@ -122,6 +161,12 @@ def check_target(request: Request | HostRequest, name: str) -> None:
             allowed=", ".join(HOST_TARGETS),
             hint="name a board; `scons boards` lists them",
         )
+
+
+def _check_flash(request: Request) -> None:
+    flashing, link = request.board.flashing, request.link
+    if flashing is not None and not link.ports and (link.protocol or flashing.protocol) not in DRIVES:
+        raise no_port()
 
 
 def _existing(variable: str, name: str, directory: Path) -> Path | None:

@@ -11,20 +11,31 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import SCons.Errors
 from SCons.Script import Action, AlwaysBuild, Default, Environment, GetLaunchDir, GetOption, Help
 
 from compiler.errors import CheckFailed, UserError
 from toolchain.gcc import compiler_for
-from toolchain.request import ROOT, HostRequest, ModelRequest, Request, check_target, read_request, unknown
+from toolchain.request import (
+    ROOT,
+    BoardRequest,
+    HostRequest,
+    ModelRequest,
+    Request,
+    check_target,
+    read_board_request,
+    read_request,
+    unknown,
+)
 
+_R = TypeVar("_R")
 _SOURCES = ("boards/**/*.*", "compiler/**/*.py", "firmware_templates/**/*.*", "toolchain/**/*.py")
 _EXAMPLE = "./kiln board=ch32v model=models/mnist_int8.tflite run"
 _REFUSED = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
@@ -38,6 +49,7 @@ class _Target:
     name: str
     description: str
     needs_model: bool
+    needs_board: bool = True
 
 
 class Project:
@@ -58,9 +70,13 @@ class Project:
         """A target that works on the built firmware, each time it is asked for."""
         self.known.append(_Target(name, description, True))
 
+    def on_board(self, name: str, description: str) -> None:
+        """A target that needs a board, and no model."""
+        self.known.append(_Target(name, description, False))
+
     def command(self, name: str, description: str) -> None:
         """A target that needs neither board nor model."""
-        self.known.append(_Target(name, description, False))
+        self.known.append(_Target(name, description, False, False))
 
     def finish(self) -> None:
         """Checks the command line and makes what it asks for. One message and exit code 2 where it is at fault."""
@@ -84,16 +100,23 @@ class Project:
             self.environment.Clean(everything, self.environment.fs.Dir(str(ROOT / "build")))
             Default(everything)
             return
-        request = self._request() if any(target.needs_model for target in chosen) else None
+        request = self._read(read_request) if any(target.needs_model for target in chosen) else None
         if request is not None:
             for target in chosen:
                 check_target(request, target.name)
             self._make_firmware(firmware, request)
+        needs_device = any(target.needs_board and not target.needs_model for target in chosen)
+        device = self._read(read_board_request) if needs_device else None
+        before: list[str] = []
         for target in chosen:
             if target.name != firmware:
-                needed = [firmware] if target.needs_model else []
-                scope = self.environment.Clone(KILN_TARGET=target.name, KILN_REQUEST=request)
+                # In the order of the command line: a device is flashed before it is asked.
+                needed = [firmware, *before] if target.needs_model else before
+                scope = self.environment.Clone(
+                    KILN_TARGET=target.name, KILN_REQUEST=request if target.needs_model else device
+                )
                 AlwaysBuild(scope.Alias(target.name, needed, Action(_act, cmdstr=None)))
+                before = [target.name]
 
     def _make_firmware(self, name: str, request: Request | HostRequest) -> None:
         environment = self.environment.Clone(KILN_TARGET=name, KILN_REQUEST=request)
@@ -109,9 +132,9 @@ class Project:
         environment.Clean(nodes, environment.fs.Dir(str(request.folder)))
         Default(environment.Alias(name, nodes))
 
-    def _request(self) -> Request | HostRequest:
+    def _read(self, read: Callable[[Mapping[str, Any], Path, bool], _R]) -> _R:
         quiet = bool(GetOption("no_progress") or GetOption("silent"))
-        return read_request(dict(self.environment.items()), Path(GetLaunchDir()), quiet)
+        return read(dict(self.environment.items()), Path(GetLaunchDir()), quiet)
 
     def _help(self) -> None:
         targets = "".join(f"  {target.name:<10} {target.description}\n" for target in self.known)
@@ -153,7 +176,7 @@ def _act(target: Any, source: Any, env: Any) -> None:
         _guarded(env["KILN_TARGET"], env["KILN_REQUEST"])
 
 
-def _guarded(name: str, request: ModelRequest | None) -> None:
+def _guarded(name: str, request: ModelRequest | BoardRequest | None) -> None:
     """Runs a command. Faults become SCons's one-line failure: exit code 2 for the user's, 1 for ours."""
     try:
         _command(name, request)()
@@ -169,7 +192,7 @@ def _guarded(name: str, request: ModelRequest | None) -> None:
         raise _Failure(_recorded(error, name), 1) from error
 
 
-def _command(name: str, request: ModelRequest | None) -> Callable[[], None]:
+def _command(name: str, request: ModelRequest | BoardRequest | None) -> Callable[[], None]:
     """A target's command; its modules are loaded only now."""
     # SCons takes the project off the path again before actions run.
     if str(ROOT) not in sys.path:

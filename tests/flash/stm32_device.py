@@ -80,7 +80,7 @@ class Stm32Device:
         line.give(ACK + b"\x22\x00\x00" + ACK)
 
     def _get_id(self, line: Line) -> None:
-        line.give((NACK) if self.locked else ACK + b"\x01" + self.chip_id.to_bytes(2, "big") + ACK)
+        line.give(ACK + b"\x01" + self.chip_id.to_bytes(2, "big") + ACK)
 
     def _read(self, line: Line) -> None:
         if self.locked:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`run`: boots the firmware in the emulator, runs its self-test, then the samples that lie beside the model."""
+"""`run`: boots the firmware in the emulator, or talks to the device that has it: its self-test, then the samples that
+lie beside the model."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from compiler.errors import CheckFailed
 from toolchain.comparison import Difference, compare
+from toolchain.device import connected
 from toolchain.emulation import Built, powered
 from toolchain.request import Request
 from toolchain.rows import Samples, read_samples
@@ -32,8 +34,10 @@ def run(request: Request) -> None:
     """Prints PASS or FAIL. Raises CheckFailed where the firmware computes other bytes than the reference."""
     terminal, built = Terminal(request.quiet), Built.of(request)
     samples = _samples(request.model, built)
-    terminal.stage("boot", f"{built.elf.name} on {request.board.emulator.machine}")
-    with powered(built, SECONDS) as board:
+    on_device = bool(request.link.ports)
+    place = f"{request.board.name} at {request.link.port}" if on_device else f"{built.elf.name} on {_machine(request)}"
+    terminal.stage("device" if on_device else "boot", place)
+    with connected(built, request.link) if on_device else powered(built, SECONDS) as board:
         test = board.console.self_test()
         if test.failure is not None:
             terminal.verdict(False, f"self-test: {test.failure}")
@@ -51,6 +55,10 @@ def run(request: Request) -> None:
                 terminal.stage("", "labels say   " + " ".join(map(str, samples.labels[:20])))
         used = board.stack_used()
     _conclude(terminal, built, Outcome(test.vectors, difference, right, used), samples)
+
+
+def _machine(request: Request) -> str:
+    return request.board.emulator.machine
 
 
 def _conclude(terminal: Terminal, built: Built, outcome: Outcome, samples: Samples | None) -> None:

@@ -117,6 +117,7 @@ def _ready(port: Port, loader: BootLoader, settings: Settings, progress: Progres
         progress("unprotect", 0, 0)
         loader.unprotect()
         identity = loader.connect()
+        _check_chip(port, identity, settings.flashing)
     limit = identity.flash_bytes
     if limit is not None and end - settings.flashing.origin > limit:
         raise WrongChip(

@@ -18,6 +18,7 @@ from toolchain.commands import HOST_COMMANDS
 from toolchain.host import HostProcess
 from toolchain.host_worker import Job
 from toolchain.request import HOST_TARGETS, HostRequest, check_target
+from toolchain.serial_link import Link
 
 FAULTY = """
 target triple = "{triple}"
@@ -66,7 +67,7 @@ def test_shipped_models_give_the_golden_outputs(name: str, tmp_path: Path) -> No
 
 
 def test_targets_of_a_board_are_refused_by_name() -> None:
-    request = HostRequest(Path("m.tflite"), Path("build/host/m"), None, None, None, (), False, True)
+    request = HostRequest(Path("m.tflite"), Path("build/host/m"), None, None, None, (), False, True, Link())
     for name in HOST_TARGETS:
         check_target(request, name)
     assert set(HOST_COMMANDS) == set(HOST_TARGETS)

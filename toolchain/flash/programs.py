@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chips that another program or a mounted drive flashes, not a dialogue of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from toolchain.flash.plan import Plan
+from toolchain.flash.uf2 import flash_uf2
+from toolchain.request import Request
+from toolchain.terminal import Terminal
+
+PROGRAMS: dict[str, Callable[[Terminal, Request, Plan], None]] = {"uf2": flash_uf2}
+"""By protocol."""
