@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from boards.board import Board
+from boards.flashing import Flashing
 from boards.loader import load_board
 from compiler.errors import UserError
 from compiler.model import c_prefix
@@ -153,7 +154,7 @@ def _no_board(what: str) -> UserError:
 def check_target(request: Request | HostRequest, name: str) -> None:
     """UserError for a target that the building machine does not have, or that lacks its port."""
     if isinstance(request, Request) and name in FLASH_TARGETS:
-        _check_flash(request)
+        flashing_of(request.board, request.link)
     if isinstance(request, HostRequest) and name not in HOST_TARGETS:
         raise UserError(
             f"the building machine is no board: it has no '{name}'",
@@ -163,10 +164,19 @@ def check_target(request: Request | HostRequest, name: str) -> None:
         )
 
 
-def _check_flash(request: Request) -> None:
-    flashing, link = request.board.flashing, request.link
-    if flashing is not None and not link.ports and (link.protocol or flashing.protocol) not in DRIVES:
+def flashing_of(board: Board, link: Link) -> Flashing:
+    """What is known of flashing the board, with the protocol that the user wants. UserError where nothing is, or a port
+    is missing."""
+    if board.flashing is None:
+        raise UserError(
+            "this board is not flashed over serial",
+            where=board.name,
+            hint="program firmware.hex or firmware.bin with a debug probe",
+        )
+    flashing = replace(board.flashing, protocol=link.protocol or board.flashing.protocol)
+    if not link.ports and flashing.protocol not in DRIVES:
         raise no_port()
+    return flashing
 
 
 def _existing(variable: str, name: str, directory: Path) -> Path | None:

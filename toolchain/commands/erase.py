@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from toolchain.commands.flash import flashing_of, settings_of
+from toolchain.commands.flash import settings_of
 from toolchain.flash import session
 from toolchain.flash.fleet import conclude, on_each
 from toolchain.flash.port import Line, open_port
 from toolchain.flash.progress import watched
-from toolchain.request import BoardRequest
+from toolchain.request import BoardRequest, flashing_of
 from toolchain.terminal import Terminal
 
 
@@ -16,7 +16,7 @@ def erase(request: BoardRequest) -> None:
     """Erases every sector. Raises FlashError, or for several devices one that lists all."""
     terminal, link = Terminal(request.quiet), request.link
     settings = settings_of(flashing_of(request.board, link), link)
-    ports = link.ports or (link.port,)
+    ports = link.ports
     with watched(terminal, ports) as watcher:
 
         def one(name: str) -> str:

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from boards.board import Board
 from boards.flashing import Flashing
-from compiler.errors import UserError
 from toolchain.columns import Column
 from toolchain.device import greet
 from toolchain.elf import read_elf
@@ -18,7 +17,7 @@ from toolchain.flash.plan import Plan, image_of, plan_of
 from toolchain.flash.port import Line, open_port
 from toolchain.flash.programs import PROGRAMS
 from toolchain.flash.progress import Watcher, watched
-from toolchain.request import Request
+from toolchain.request import Request, flashing_of
 from toolchain.serial_link import Link
 from toolchain.terminal import Terminal
 
@@ -42,23 +41,12 @@ def flash(request: Request) -> None:
     if flashing.protocol in PROGRAMS:
         PROGRAMS[flashing.protocol](terminal, request, plan)
         return
-    ports = link.ports or (link.port,)
+    ports = link.ports
     terminal.stage("flash", f"{len(plan.image.data):,} bytes, {len(plan.sectors)} sectors, by {flashing.protocol}")
     with watched(terminal, ports) as watcher:
         results = on_each(ports, lambda port: _one(port, board, plan, settings_of(flashing, link), request, watcher))
     _print(terminal, results)
     conclude(results)
-
-
-def flashing_of(board: Board, link: Link) -> Flashing:
-    """What is known of flashing the board, with the protocol that the user wants. UserError where nothing is."""
-    if board.flashing is None:
-        raise UserError(
-            "this board is not flashed over serial",
-            where=board.name,
-            hint="program firmware.hex or firmware.bin with a debug probe" if board.chip else None,
-        )
-    return replace(board.flashing, protocol=link.protocol or board.flashing.protocol)
 
 
 def settings_of(flashing: Flashing, link: Link) -> session.Settings:
