@@ -9,39 +9,33 @@ from boards.board import MemoryKind
 from compiler.artifact import CompiledModel
 from compiler.errors import UserError
 from toolchain.archive import abi_faults
+from toolchain.bundle import Bundle
 from toolchain.elf import Elf
+from toolchain.forbidden import need_of
 from toolchain.instruction_sets import foreign_instructions
 from toolchain.link import Image
 from toolchain.site import Site
-
-FORBIDDEN = frozenset({
-    "malloc", "calloc", "realloc", "free", "_malloc_r", "_calloc_r", "_realloc_r", "_free_r", "sbrk", "_sbrk",
-    "_sbrk_r", "printf", "vprintf", "fprintf", "vfprintf", "sprintf", "vsprintf", "snprintf", "vsnprintf", "puts",
-    "putchar", "fopen", "fread", "fwrite", "exit", "_exit", "abort", "atexit", "_read", "_write", "_open", "_close",
-    "_lseek", "_fstat", "_isatty", "_kill", "_getpid", "__assert_func", "__libc_init_array",
-})  # fmt: skip
-"""Heap, stdio, system calls: nothing on the board answers them."""
 
 CONSTANT_ALIGNMENT = 16
 LISTED = 8
 
 
-def check_image(image: Image, model: CompiledModel) -> None:
+def check_image(image: Image, bundle: Bundle) -> None:
     """UserError that lists every fault of the image; it must not be flashed."""
     core = image.site.board.core
     faults = [
         *symbol_faults(image.elf),
         *(f"ABI: {fault}" for fault in abi_faults(image.elf, core)),
         *foreign_instructions(core, image.code),
-        *constant_faults(image.elf, model),
+        *(fault for model in bundle.models for fault in constant_faults(image.elf, model)),
         *region_faults(image.elf, image.site),
-        *arena_faults(image.elf, image.site, model),
+        *(fault for model in bundle.models for fault in arena_faults(image.elf, image.site, model)),
     ]
     if faults:
         shown = faults[:LISTED] + ([f"and {len(faults) - LISTED} more"] if len(faults) > LISTED else [])
         raise UserError(
             f"{image.path.name} fails its checks",
-            where=f"{model.name} on {image.site.board.name}",
+            where=f"{bundle.name} on {image.site.board.name}",
             got="".join(f"\n    {fault}" for fault in shown),
         )
 
@@ -50,14 +44,16 @@ def symbol_faults(elf: Elf) -> Iterator[str]:
     """Symbols that nothing defines, and functions that need an operating system."""
     for name in elf.undefined:
         yield f"symbol: {name} is undefined"
-    for name in sorted({symbol.name for symbol in elf.symbols} & FORBIDDEN):
-        yield f"symbol: {name} needs a heap, stdio or an operating system"
+    for need in sorted({need for symbol in elf.symbols if (need := need_of(symbol.name))}):
+        yield f"symbol: {need}"
 
 
 def constant_faults(elf: Elf, model: CompiledModel) -> Iterator[str]:
     """The model's constants must lie at multiples of 16, as its kernels assume; parameter tables are words."""
     for symbol in elf.symbols:
         if symbol.section != ".constants" or symbol.kind != "STT_OBJECT":
+            continue
+        if not symbol.name.startswith(f"{model.prefix}_"):
             continue
         alignment = 4 if symbol.name.startswith(f"{model.prefix}_table_") else CONSTANT_ALIGNMENT
         if symbol.address % alignment:

@@ -98,8 +98,9 @@ def require_console(built: Built) -> None:
     if built.report["console"] == "none":
         raise UserError(
             "this firmware has no console to talk to",
-            allowed="console=uart",
-            hint="build with console=uart to run it here",
+            got=f"app={built.report['app']}" if built.report["app"] else "console=none",
+            allowed="console=uart, and no app=",
+            hint="build it so to run the model here; `scons run` shows what an application sends",
         )
 
 

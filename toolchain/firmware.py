@@ -8,12 +8,13 @@ from pathlib import Path
 
 from boards.board import Board
 from compiler.artifact import CompiledModel
-from compiler.errors import UserError
 from toolchain import sources
+from toolchain.application import compile_application
 from toolchain.archive import write_archive
+from toolchain.bundle import Bundle
 from toolchain.elf_checks import check_image
 from toolchain.files import write_bytes, write_text
-from toolchain.gcc import GENERATED_FLAGS, CompileError, Compiler, compiler_for
+from toolchain.gcc import GENERATED_FLAGS, Compiler, compiler_for
 from toolchain.images import write_images
 from toolchain.link import Image, Inputs, link_image
 from toolchain.listings import write_listings
@@ -39,9 +40,12 @@ class FirmwareResult:
     twin_stack: StackBound | None
 
 
-def build_firmware(board: Board, model: CompiledModel, out: Path, options: FirmwareOptions) -> FirmwareResult:
-    """Build everything below `out`: firmware.elf .bin .hex .map (.uf2), emulator.elf for boards that QEMU lacks,
-    include/<prefix>.h, lib<prefix>.a, report.json, the generated sources, and LLVM IR and assembly for reading.
+def build_firmware(
+    board: Board, model: CompiledModel, out: Path, options: FirmwareOptions, more: tuple[CompiledModel, ...] = ()
+) -> FirmwareResult:
+    """Build everything below `out`, with the models `more` in the same image: firmware.elf .bin .hex .map (.uf2),
+    emulator.elf for boards that QEMU lacks, include/<prefix>.h, lib<prefix>.a, report.json, the generated sources,
+    and LLVM IR and assembly for reading.
 
     UserError where the model does not fit, a tool is missing, or the user's own sources are at fault; the ELF files
     are then absent.
@@ -50,16 +54,17 @@ def build_firmware(board: Board, model: CompiledModel, out: Path, options: Firmw
     for stale in ("firmware.elf", "emulator.elf"):
         (out / stale).unlink(missing_ok=True)
     compiler = compiler_for(board.core, out.resolve())
-    header = write_text(out / "include" / f"{model.prefix}.h", sources.header(model))
-    inputs = _inputs(compiler, model, options)
+    bundle = Bundle((model, *more))
+    header, *_ = (write_text(out / "include" / f"{m.prefix}.h", sources.header(m, bundle)) for m in bundle.models)
+    inputs = _inputs(compiler, bundle, options)
     image = link_image(compiler, board_site(board, options.clock), inputs)
-    check_image(image, model)
+    check_image(image, bundle)
     twin: Image | None = None
     if not board.emulator.native:
         twin = link_image(compiler, twin_site(board), inputs)
-        check_image(twin, model)
+        check_image(twin, bundle)
     sizes = sizes_of(image)
-    report = report_of(image, model, sizes, options, compiler.version())
+    report = report_of(image, bundle, sizes, options, compiler.version())
     write_report(out / "report.json", report)
     return FirmwareResult(
         elf=out / "firmware.elf",
@@ -73,36 +78,19 @@ def build_firmware(board: Board, model: CompiledModel, out: Path, options: Firmw
     )
 
 
-def _inputs(compiler: Compiler, model: CompiledModel, options: FirmwareOptions) -> Inputs:
-    objects = [write_bytes(compiler.directory / "objects" / f"{part.name}.o", part.data) for part in model.objects]
-    write_archive(compiler, compiler.directory / f"lib{model.prefix}.a", objects)
-    write_listings(model, compiler.directory)
-    source = write_text(compiler.directory / "runtime.c", sources.runtime())
-    runtime = compiler.directory / "runtime.o"
+def _inputs(compiler: Compiler, bundle: Bundle, options: FirmwareOptions) -> Inputs:
+    directory = compiler.directory
+    built = {part.name: write_bytes(directory / "objects" / f"{part.name}.o", part.data) for part in bundle.objects}
+    for model in bundle.models:
+        write_archive(compiler, directory / f"lib{model.prefix}.a", [built[part.name] for part in model.objects])
+        write_listings(model, directory)
+    source = write_text(directory / "runtime.c", sources.runtime())
+    runtime = directory / "runtime.o"
     compiler.compile(source, runtime, (*GENERATED_FLAGS, "-fno-builtin"))
-    objects.append(runtime)
+    objects = [*built.values(), runtime]
     libraries = [compiler.libgcc()]
-    application = "console" if options.console == "uart" else "none"
     if options.app is not None:
-        application = "app"
-        objects += _application(compiler, options.app)
-        libraries.append(compiler.libc())
-    return Inputs(model, application, tuple(objects), tuple(libraries), options)
-
-
-def _application(compiler: Compiler, directory: Path) -> list[Path]:
-    """Compile the user's C sources. UserError with gcc's messages where they do not compile."""
-    found = sorted(directory.glob("*.c"))
-    if not found:
-        raise UserError("the application has no C sources", where=str(directory), allowed="*.c")
-    objects = []
-    for source in found:
-        to = compiler.directory / "app" / f"{source.stem}.o"
-        to.parent.mkdir(exist_ok=True)
-        prefix = f"-ffile-prefix-map={directory.resolve()}=app"
-        try:
-            compiler.compile(source.resolve(), to, ("-Iinclude", prefix, *compiler.libc_flags()))
-        except CompileError as error:
-            raise UserError("the application does not compile", where=str(source), got=str(error)) from error
-        objects.append(to)
-    return objects
+        write_text(directory / "include" / "firmware.h", sources.interface())
+        objects += compile_application(compiler, options.app)
+        libraries += [compiler.libc(), compiler.libm()]
+    return Inputs(bundle, tuple(objects), tuple(libraries), options)

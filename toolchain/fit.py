@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from boards.board import Board, Memory, MemoryKind
-from compiler.artifact import CompiledModel
 from compiler.errors import UserError
+from toolchain.bundle import Bundle
 from toolchain.site import Site
 
 
@@ -19,16 +19,14 @@ class Overflow:
     bytes: int
 
 
-def does_not_fit(
-    site: Site, model: CompiledModel, overflows: tuple[Overflow, ...], boards: tuple[Board, ...]
-) -> UserError:
+def does_not_fit(site: Site, bundle: Bundle, overflows: tuple[Overflow, ...], boards: tuple[Board, ...]) -> UserError:
     """The error with every region at fault, and the smallest board that has the memory."""
     regions = {memory.name: memory for memory in site.memories}
-    lines = [_line(regions[overflow.region], overflow, model) for overflow in overflows]
+    lines = [_line(regions[overflow.region], overflow, bundle) for overflow in overflows]
     need_flash = sum(o.bytes for o in overflows if regions[o.region].kind is MemoryKind.FLASH) + site.flash.size
     need_ram = sum(o.bytes for o in overflows if regions[o.region].kind is MemoryKind.RAM) + site.banks[0].size
     return UserError(
-        f"{model.name} does not fit on {site.board.name}",
+        f"{bundle.name} does not fit on {site.board.name}",
         where=", ".join(overflow.region for overflow in overflows),
         got="; ".join(lines),
         allowed=", ".join(f"{memory.name} {memory.size} bytes" for memory in site.memories),
@@ -36,8 +34,8 @@ def does_not_fit(
     )
 
 
-def _line(memory: Memory, overflow: Overflow, model: CompiledModel) -> str:
-    share = f"constants {model.constants_bytes}" if memory.kind is MemoryKind.FLASH else f"arena {model.arena_bytes}"
+def _line(memory: Memory, overflow: Overflow, bundle: Bundle) -> str:
+    share = f"constants {bundle.constants_bytes}" if memory.kind is MemoryKind.FLASH else f"arena {bundle.arena_bytes}"
     amount = "1 byte" if overflow.bytes == 1 else f"{overflow.bytes} bytes"
     return f"{amount} too many in {memory.name} (of {memory.size}; {share})"
 

@@ -26,12 +26,12 @@ PICOLIBC = Path("/usr/lib/picolibc/riscv64-unknown-elf")
 """Where Debian's picolibc keeps headers and libraries, outside the compiler's own paths."""
 
 C_FLAGS = (
-    "-Os", "-ffreestanding", "-ffunction-sections", "-fdata-sections", "-fno-common", "-fno-jump-tables",
+    "-Os", "-ffunction-sections", "-fdata-sections", "-fno-common", "-fno-jump-tables",
     "-fno-tree-loop-distribute-patterns", "-fno-asynchronous-unwind-tables",
 )  # fmt: skip
 """All C. No jump tables: their indirect jumps are harder to follow."""
 
-GENERATED_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror")
+GENERATED_FLAGS = ("-std=c99", "-ffreestanding", "-Wall", "-Wextra", "-Werror")
 """Generated C only: the user's own sources may warn."""
 
 RISCV_FLAGS = ("-malign-data=natural",)
@@ -90,7 +90,7 @@ class Compiler:
         c_flags = C_FLAGS if self.is_arm else C_FLAGS + RISCV_FLAGS
         language = ("-x", "assembler-with-cpp") if source.suffix == ".S" else c_flags
         names = [os.path.relpath(source, self.directory), "-o", os.path.relpath(to, self.directory)]
-        return [*self.core.gcc_flags, *flags, *language, f"-ffile-prefix-map={self.directory}=.", "-c", *names]
+        return [*self.core.gcc_flags, *language, *flags, f"-ffile-prefix-map={self.directory}=.", "-c", *names]
 
     def link(self, objects: Sequence[Path], script: Path, to: Path, libraries: Sequence[Path]) -> Result:
         """Link in the given order, with a map beside the ELF; the caller reads failures out of the messages."""
@@ -123,6 +123,13 @@ class Compiler:
             found = PICOLIBC / "lib" / multi_directory(self.core, self.gcc) / "libc.a"
         if not found.is_file():
             raise _missing_library("libc", self.core, str(found))
+        return found
+
+    def libm(self) -> Path:
+        """The core's libm.a, which goes with `libc`."""
+        found = self.libc().with_name("libm.a")
+        if not found.is_file():
+            raise _missing_library("libm", self.core, str(found))
         return found
 
     def libc_flags(self) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from boards.board import Memory
-from compiler.artifact import CompiledModel
 from compiler.errors import UserError
+from toolchain.bundle import Bundle
 from toolchain.options import FirmwareOptions
 from toolchain.site import Site
 
@@ -24,7 +24,7 @@ class Layout:
     constants_bank: Memory | None = None
 
 
-def layouts(site: Site, model: CompiledModel, application: str, options: FirmwareOptions) -> Iterator[Layout]:
+def layouts(site: Site, bundle: Bundle, options: FirmwareOptions) -> Iterator[Layout]:
     """Every layout worth trying, in order. The arena goes to the bank that the user names, else to the first of the
     board's preference that takes it; a copy of the input is kept where the model overwrites it and room is left.
 
@@ -39,12 +39,12 @@ def layouts(site: Site, model: CompiledModel, application: str, options: Firmwar
             allowed=", ".join(f"{bank.name} ({bank.size} bytes)" for bank in site.banks),
         )
     ordered = [named[name] for name in ((options.arena,) if options.arena else site.board.arena_banks)]
-    arenas = [bank for bank in ordered if bank.size >= model.arena_bytes] or ordered[:1]
+    arenas = [bank for bank in ordered if bank.size >= bundle.arena_bytes] or ordered[:1]
     constants: list[Memory | None] = [None]
     if options.weights == "ram":
-        wide = [bank for bank in site.banks if bank.size >= model.constants_bytes]
+        wide = [bank for bank in site.banks if bank.size >= bundle.constants_bytes]
         constants = [*(wide or sorted(site.banks, key=lambda bank: -bank.size)[:1])]
-    copy = application == "console" and not model.inputs_kept
+    copy = options.application == "console" and not bundle.first.inputs_kept
     for keeps_input in (True, False) if copy else (False,):
         for arena in arenas:
             for bank in constants:

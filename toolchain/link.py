@@ -7,11 +7,11 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from compiler.artifact import CompiledModel
 from compiler.errors import UserError
 from toolchain import sources
 from toolchain.archive import check_libraries
 from toolchain.boot2 import checked_boot2, header_data
+from toolchain.bundle import Bundle
 from toolchain.disassembly import Code, disassemble
 from toolchain.elf import Elf, read_elf, section_bytes
 from toolchain.files import write_text
@@ -27,7 +27,11 @@ SPARE_BYTES = 1 << 28
 """By how much regions grow for the link that shows the code, so that what does not fit can be measured too."""
 
 OVERFLOW = re.compile(r"region `(\S+)' overflowed by (\d+) bytes?")
-UNDEFINED = re.compile(r"undefined reference to `([^']+)'")
+UNDEFINED = re.compile(r"^(?:\S*ld: )?(?:(?:\./)?(\S+:\d+): )?.*undefined references? to `([^']+)'", re.MULTILINE)
+TWICE = re.compile(
+    r"^(?:\S*ld: )?(?:\./)?(\S+): multiple definition of `([^']+)'; (?:\S+\.o:)?(?:\./)?(\S+): first defined here",
+    re.MULTILINE,
+)
 LINKS = 3
 
 
@@ -45,10 +49,9 @@ class Image:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What every image of one build shares: the model's objects, the run-time and the user's own sources."""
+    """What every image of one build shares: the models' objects, the run-time and the user's own sources."""
 
-    model: CompiledModel
-    application: str
+    bundle: Bundle
     objects: tuple[Path, ...]
     libraries: tuple[Path, ...]
     options: FirmwareOptions
@@ -62,25 +65,25 @@ def link_image(compiler: Compiler, site: Site, inputs: Inputs) -> Image:
     """
     failures: list[tuple[Overflow, ...]] = []
     built: dict[bool, Path] = {}
-    for layout in layouts(site, inputs.model, inputs.application, inputs.options):
+    for layout in layouts(site, inputs.bundle, inputs.options):
         if layout.keeps_input not in built:
             built[layout.keeps_input] = _firmware(compiler, site, inputs, layout)
-        objects = [_startup(compiler, site, layout), built[layout.keeps_input], *_form(compiler, site)]
+        objects = [_startup(compiler, site, inputs, layout), built[layout.keeps_input], *_form(compiler, site)]
         linked = _link_stable(compiler, site, inputs, layout, [*objects, *inputs.objects])
         if isinstance(linked, Image):
             return linked
         failures.append(linked)
     nearest = min(failures, key=lambda overflows: sum(overflow.bytes for overflow in overflows))
-    raise does_not_fit(site, inputs.model, nearest, inputs.options.alternatives)
+    raise does_not_fit(site, inputs.bundle, nearest, inputs.options.alternatives)
 
 
 def _firmware(compiler: Compiler, site: Site, inputs: Inputs, layout: Layout) -> Path:
-    text = sources.firmware(site, inputs.model, layout, inputs.application)
+    text = sources.firmware(site, inputs.bundle, layout, inputs.options.application)
     return _compile(compiler, f"{site.file}.c", text, (*GENERATED_FLAGS, "-Iinclude"))
 
 
-def _startup(compiler: Compiler, site: Site, layout: Layout) -> Path:
-    return _compile(compiler, f"{site.file}_startup.S", sources.startup(site, layout))
+def _startup(compiler: Compiler, site: Site, inputs: Inputs, layout: Layout) -> Path:
+    return _compile(compiler, f"{site.file}_startup.S", sources.startup(site, layout, inputs.options.application))
 
 
 def _form(compiler: Compiler, site: Site) -> list[Path]:
@@ -117,7 +120,8 @@ def _link_stable(
     roomy = replace(site, memories=tuple(replace(memory, size=memory.size + SPARE_BYTES) for memory in site.memories))
     size = 0
     for place in (roomy, *[site] * LINKS):
-        write_text(script, sources.linker_script(place, inputs.model, _in(place, layout), size))
+        layout_there = _in(place, layout)
+        write_text(script, sources.linker_script(place, inputs.bundle, layout_there, size, inputs.options.application))
         result = compiler.link(objects, script, to, inputs.libraries)
         if result.code != 0:
             to.unlink(missing_ok=True)
@@ -140,7 +144,15 @@ def _in(site: Site, layout: Layout) -> Layout:
 
 
 def _overflows(text: str, inputs: Inputs) -> tuple[Overflow, ...]:
-    undefined = sorted(set(UNDEFINED.findall(text)))
+    twice = sorted({f"{name}: {place} and {first}" for place, name, first in TWICE.findall(text)})
+    if twice:
+        raise UserError(
+            "the image has two functions or variables of one name",
+            where="link",
+            got="".join(f"\n    {line}" for line in twice),
+            hint="give one of them another name, or make it static",
+        )
+    undefined = sorted({f"{place}: {name}" if place else name for place, name in UNDEFINED.findall(text)})
     if undefined:
         raise UserError(
             f"the image needs {len(undefined)} symbols that nothing defines",
@@ -156,4 +168,4 @@ def _overflows(text: str, inputs: Inputs) -> tuple[Overflow, ...]:
 
 
 def _libc(inputs: Inputs) -> str:
-    return " and libc" if inputs.application == "app" else ""
+    return " and libc" if inputs.options.application == "app" else ""

@@ -11,7 +11,7 @@ from boards.board import Board
 
 @dataclass(frozen=True)
 class FirmwareOptions:
-    """The user's choices. `console`: uart or none; `app`: a directory with the user's own C sources, in place of the
+    """The user's choices. `console`: uart or none; `app`: a directory with the user's own sources, in place of the
     console; `clock`: one of the board's clocks; `arena`: the RAM bank for the arena, empty for the board's own order;
     `weights`: inline in flash, or ram; `alternatives`: the boards that an error may recommend."""
 
@@ -23,3 +23,10 @@ class FirmwareOptions:
     optimize: str = "balanced"
     numerics: str = "tflm"
     alternatives: tuple[Board, ...] = ()
+
+    @property
+    def application(self) -> str:
+        """What `main` is: console, none or app."""
+        if self.app is not None:
+            return "app"
+        return "console" if self.console == "uart" else "none"

@@ -10,8 +10,9 @@ HOST_OBJECTS = "objects.zip"
 """What the building machine runs."""
 
 
-def products(board: Board, prefix: str) -> tuple[str, ...]:
-    """Names relative to build/<board>/<model>/; `prefix` is the start of the model's C names."""
+def products(board: Board, *prefixes: str, app: bool = False) -> tuple[str, ...]:
+    """Names relative to build/<board>/<model>/; `prefixes` are the starts of the models' C names, `app` says whether
+    the user brings sources."""
     images = ["firmware.elf", "firmware.bin", "firmware.hex"]
     form = form_of(board)
     if form.uf2_family is not None:
@@ -20,8 +21,10 @@ def products(board: Board, prefix: str) -> tuple[str, ...]:
     if not board.emulator.native:
         images.append("emulator.elf")
         sources += _sources("emulator")
-    reading = [f"{prefix}.ll", f"{prefix}.s"]
-    return (*images, "report.json", "report.html", f"include/{prefix}.h", f"lib{prefix}.a", *sources, *reading)
+    headers = [f"include/{prefix}.h" for prefix in prefixes] + (["include/firmware.h"] if app else [])
+    archives = [f"lib{prefix}.a" for prefix in prefixes]
+    reading = [f"{prefix}{suffix}" for prefix in prefixes for suffix in (".ll", ".s")]
+    return (*images, "report.json", "report.html", *headers, *archives, *sources, *reading)
 
 
 def host_products(prefix: str) -> tuple[str, ...]:

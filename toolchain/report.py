@@ -11,6 +11,7 @@ from typing import Any
 import llvmlite.binding
 
 from compiler.artifact import CompiledModel, DispatchInfo, Port
+from toolchain.bundle import Bundle
 from toolchain.files import write_text
 from toolchain.link import Image
 from toolchain.options import FirmwareOptions
@@ -19,14 +20,17 @@ from toolchain.sizes import Sizes
 SCHEMA = 1
 
 
-def report_of(image: Image, model: CompiledModel, sizes: Sizes, options: FirmwareOptions, gcc: str) -> dict[str, Any]:
-    """The report of a build; what only a run can measure is null. Sizes in bytes, clock in Hz."""
+def report_of(image: Image, bundle: Bundle, sizes: Sizes, options: FirmwareOptions, gcc: str) -> dict[str, Any]:
+    """The report of a build; what only a run can measure is null. Sizes in bytes, clock in Hz. Of several models the
+    first is the report's; `more_models` has the others."""
     stack = image.stack
-    report = _model_report(image.site.board.name, model)
+    report = _model_report(image.site.board.name, bundle.first)
     report["toolchain"]["gcc"] = gcc
     return report | {
+        "app": None if options.app is None else options.app.resolve().name,
         "clock": {"name": options.clock, "hz": image.site.clock_hz},
-        "console": options.console,
+        "console": "none" if options.app is not None else options.console,
+        "more_models": [_model_part(model) for model in bundle.models[1:]],
         "numerics": options.numerics,
         "optimize": options.optimize,
         "flash": asdict(sizes.flash),
@@ -51,9 +55,18 @@ def host_report_of(model: CompiledModel) -> dict[str, Any]:
 
 def _model_report(board: str, model: CompiledModel) -> dict[str, Any]:
     llvm = ".".join(map(str, llvmlite.binding.llvm_version_info))
-    return {
+    return _model_part(model) | {
         "schema": SCHEMA,
         "board": board,
+        "instructions": None,
+        "cycles_estimate": None,
+        "notes": list(model.notes),
+        "toolchain": {"llvm": llvm, "llvmlite": llvmlite.__version__},
+    }
+
+
+def _model_part(model: CompiledModel) -> dict[str, Any]:
+    return {
         "model": {
             "name": model.name,
             "prefix": model.prefix,
@@ -68,10 +81,6 @@ def _model_report(board: str, model: CompiledModel) -> dict[str, Any]:
             "tensors": [asdict(tensor) for tensor in model.arena_tensors],
         },
         "dispatches": [_dispatch(dispatch) for dispatch in model.dispatches],
-        "instructions": None,
-        "cycles_estimate": None,
-        "notes": list(model.notes),
-        "toolchain": {"llvm": llvm, "llvmlite": llvmlite.__version__},
     }
 
 

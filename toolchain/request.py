@@ -15,6 +15,7 @@ from boards.loader import load_board
 from compiler.errors import UserError
 from compiler.model import c_prefix
 from compiler.settings import Optimize, Settings
+from toolchain.application import SOURCES, application_files, application_sources
 from toolchain.products import host_products, products
 from toolchain.serial_link import Link, no_port, read_link
 
@@ -74,6 +75,18 @@ class Request(ModelRequest):
     arena: str
     weights: str
     optimize: Optimize
+    app: Path | None
+    more: tuple[Path, ...]
+    """Model files that go into the same image."""
+
+    @property
+    def models(self) -> tuple[Path, ...]:
+        return (self.model, *self.more)
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The user's files that the firmware is built of."""
+        return (*self.models, *(application_files(self.app) if self.app else ()))
 
     @property
     def settings(self) -> Settings:
@@ -82,12 +95,18 @@ class Request(ModelRequest):
     @property
     def products(self) -> tuple[str, ...]:
         """The files that every build makes, by name in `folder`."""
-        return products(self.board, self.prefix)
+        prefixes = (c_prefix(model.stem) for model in self.models)
+        return products(self.board, *prefixes, app=self.app is not None)
 
 
 @dataclass(frozen=True)
 class HostRequest(ModelRequest):
     """An invocation for the building machine."""
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The user's files that are built."""
+        return (self.model,)
 
     @property
     def products(self) -> tuple[str, ...]:
@@ -101,10 +120,11 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
     Raises UserError for a missing or unknown board, and for files that are not there.
     """
     board = _board(variables["board"])
-    model = find_model(variables["model"], directory)
+    models = tuple(find_model(name, directory) for name in variables["model"].split(","))
+    app = _application(variables["app"], directory)
     common = (
-        model,
-        _folder(HOST if board is None else board.name, model),
+        models[0],
+        _folder(HOST if board is None else board.name, models),
         _existing("input", variables["input"], directory),
         _output(variables["output"], directory),
         _existing("compare", variables["compare"], directory),
@@ -114,6 +134,7 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
         read_link(variables, directory),
     )
     if board is None:
+        _only_one_model(models, app)
         return HostRequest(*common)
     return Request(
         *common,
@@ -123,6 +144,8 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
         arena=variables["arena"],
         weights=variables["weights"],
         optimize=Optimize(variables["optimize"]),
+        app=app,
+        more=models[1:],
     )
 
 
@@ -187,11 +210,35 @@ def _existing(variable: str, name: str, directory: Path) -> Path | None:
     return path
 
 
-def _folder(board: str, model: Path) -> Path:
+def _folder(board: str, models: tuple[Path, ...]) -> Path:
     """Where the build goes. UserError for a file name that is no name of a folder."""
-    if model.stem in (".", ".."):
-        raise UserError("the model file's name has no part before its suffix", where="model=", got=model.name)
-    return ROOT / "build" / board / model.stem
+    for model in models:
+        if model.stem in (".", ".."):
+            raise UserError("the model file's name has no part before its suffix", where="model=", got=model.name)
+    return ROOT / "build" / board / "+".join(model.stem for model in models)
+
+
+def _application(name: str, directory: Path) -> Path | None:
+    """The folder of the user's sources; None where none is given. UserError where it is not there or has none."""
+    path = directory / Path(name).expanduser() if name else None
+    if path is not None and not path.is_dir():
+        raise UserError("the application's folder is not there", where=f"app={name}", got=str(path))
+    if path is not None and not application_sources(path):
+        raise UserError(
+            "the application has no sources", where=f"app={name}", got=str(path), allowed="*" + ", *".join(SOURCES)
+        )
+    return path
+
+
+def _only_one_model(models: tuple[Path, ...], app: Path | None) -> None:
+    """UserError for what the building machine does not do."""
+    if len(models) > 1 or app is not None:
+        raise UserError(
+            "the building machine runs one model, and no application",
+            where="board=host",
+            got=", ".join([*(model.name for model in models), *([f"app={app.name}"] if app else [])]),
+            hint="name a board; `scons boards` lists them",
+        )
 
 
 def _output(name: str, directory: Path) -> Path | None:

@@ -126,7 +126,7 @@ class Project:
         # Nodes, not names: in names SCons would expand `$` and `#`.
         file = environment.fs.File
         products = [file(str(request.folder / product)) for product in request.products]
-        inputs = [file(str(path)) for path in (request.model, *sources)]
+        inputs = [file(str(path)) for path in (*request.sources, *sources)]
         nodes = environment.Command(products, inputs, Action(_act, cmdstr=None))
         environment.Depends(nodes, environment.Value(_versions(request)))
         environment.Clean(nodes, environment.fs.Dir(str(request.folder)))
@@ -148,8 +148,8 @@ def _versions(request: Request | HostRequest) -> str:
     if isinstance(request, HostRequest):
         return f"llvmlite {metadata.version('llvmlite')}"
     gcc = "" if GetOption("clean") else compiler_for(request.board.core, ROOT).version()
-    choices = (request.console, request.clock, request.arena, request.weights, request.optimize.value)
-    settings = "console {}, clock {}, arena {}, weights {}, optimize {}".format(*choices)
+    choices = (request.console, request.clock, request.arena, request.weights, request.optimize.value, request.app)
+    settings = "console {}, clock {}, arena {}, weights {}, optimize {}, app {}".format(*choices)
     return f"{settings}, {gcc}, llvmlite {metadata.version('llvmlite')}"
 
 

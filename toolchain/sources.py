@@ -13,6 +13,7 @@ from compiler.artifact import CompiledModel, Port
 from compiler.errors import UserError
 from compiler.graph import DType
 from compiler.selftest import tolerance
+from toolchain.bundle import Bundle
 from toolchain.cnames import identifier
 from toolchain.forms import FORMS, form_of
 from toolchain.layout import Layout
@@ -85,7 +86,7 @@ def outputs_of(model: CompiledModel) -> tuple[Output, ...]:
     return tuple(found)
 
 
-def header(model: CompiledModel) -> str:
+def header(model: CompiledModel, bundle: Bundle) -> str:
     """include/<prefix>.h: the C interface of the model."""
     named: list[tuple[str, str]] = []
     for port in (*model.inputs, *model.outputs):
@@ -95,16 +96,25 @@ def header(model: CompiledModel) -> str:
             named.append((alias, port.symbol))
     symbols = {port.symbol for port in (*model.inputs, *model.outputs)}
     named = [(alias, symbol) for alias, symbol in named if alias not in symbols]
-    return render("header.h", {"model": model, "upper": model.prefix.upper(), "named_ports": named})
+    sharing = [] if model.stateful else [m.prefix for m in bundle.models if m != model and not m.stateful]
+    values = {"model": model, "upper": model.prefix.upper(), "named_ports": named, "sharing": sharing}
+    return render("header.h", values)
 
 
-def startup(site: Site, layout: Layout) -> str:
-    """Vectors and start-up, for the C preprocessor and the assembler."""
+def interface() -> str:
+    """include/firmware.h: what the firmware offers to the user's own sources."""
+    return render("firmware.h", {})
+
+
+def startup(site: Site, layout: Layout, application: str) -> str:
+    """Vectors and start-up, for the C preprocessor and the assembler. Only the user's own sources can have
+    constructors to run."""
     words = 16 + len(site.board.vectors)
     values = {
         "board": site.board,
         "twin": site.twin,
         "stack_paint": f"0x{STACK_PAINT:X}",
+        "constructors": application == "app",
         "arena_apart": layout.arena_bank != site.banks[0],
         "constants_apart": layout.constants_bank is not None,
         "vector_alignment": max(128, 1 << (4 * words - 1).bit_length()),
@@ -112,15 +122,25 @@ def startup(site: Site, layout: Layout) -> str:
     return render(f"startup/{site.board.startup}.S", values)
 
 
-def firmware(site: Site, model: CompiledModel, layout: Layout, application: str) -> str:
+def firmware(site: Site, bundle: Bundle, layout: Layout, application: str) -> str:
     """Console (or what stands in its place), fault report and clock set-up. UserError for a console that cannot be."""
+    model = bundle.first
     if not model.inputs or not model.outputs:
         raise UserError("a model needs an input and an output to be run", where=model.name)
+    if application == "console" and len(bundle.models) > 1:
+        raise UserError(
+            "the console runs one model",
+            where="model=",
+            got=bundle.name,
+            allowed="one model, or app=DIR with sources of your own, or console=none",
+        )
     outputs = outputs_of(model)
     values = {
         "board": site.board,
         "console": site.console,
         "model": model,
+        "bundle": bundle,
+        "models": bundle.models,
         "application": application,
         "timer": _timer(site),
         "emulated": site.emulated,
@@ -153,12 +173,13 @@ def boot(name: str, site: Site) -> str:
     return render(f"startup/{name}.S", {"board": site.board, "flash": site.flash})
 
 
-def linker_script(site: Site, model: CompiledModel, layout: Layout, stack_bytes: int) -> str:
+def linker_script(site: Site, bundle: Bundle, layout: Layout, stack_bytes: int, application: str) -> str:
     """The memory map. `stack_bytes` is the stack's proven size."""
     form = FORMS["plain"] if site.twin else form_of(site.board)
     values = {
         "board": site.board,
-        "model": model,
+        "bundle": bundle,
+        "constructors": application == "app",
         "memories": site.memories,
         "file": site.file,
         "flash": site.flash,

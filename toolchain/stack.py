@@ -83,6 +83,14 @@ def jump_offset(word: int) -> int:
     return offset - (0x100000 if word >> 31 else 0)
 
 
+def constructors_of(elf: Elf) -> tuple[int, ...]:
+    """What the start-up's `run_constructors` calls, one after another: the words of .init_array."""
+    table = elf.section(".init_array")
+    words = [] if table is None else [elf.word(at) for at in range(table.address, table.end, 4)]
+    mask = ~1 if elf.machine == "EM_ARM" else ~0
+    return tuple(word & mask for word in words if word is not None)
+
+
 class Analysis:
     """Stack use of functions by entry address, computed once each."""
 
@@ -90,6 +98,7 @@ class Analysis:
         self._code = code.instructions
         self._frames = frames
         self._names = {s.address: s.name for s in reversed(elf.symbols) if s.kind != "STT_OBJECT" and s.name[0] != "$"}
+        self._constructors = constructors_of(elf)
         self._known: dict[int, Use] = {}
         self._open: list[int] = []
 
@@ -155,11 +164,14 @@ class Analysis:
         for one in after:
             found[max(one.depth, state.depth), None] = None
         behind = instruction.address + instruction.size
+        if flow in (Flow.CALL, Flow.INDIRECT_CALL) and self.name(entry) == "run_constructors":
+            flow, targets = Flow.CALL, self._constructors
         if flow in (Flow.INDIRECT_CALL, Flow.INDIRECT_JUMP):
             raise self._refuse(entry, f"an indirect call at {instruction}")
         following: list[tuple[int, State, bool]] = []
         if flow is Flow.CALL:
-            found[state.depth, targets[0]] = None
+            for target in targets:
+                found[state.depth, target] = None
         if flow in (Flow.NEXT, Flow.BRANCH, Flow.CALL):
             following += [(behind, one, flow is Flow.CALL) for one in after]
         if flow in (Flow.BRANCH, Flow.JUMP):

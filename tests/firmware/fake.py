@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +112,7 @@ def fake_model(
         arena_lower_bound=36,
         arena_tensors=tensors,
         constants_bytes=32,
-        dispatches=(dispatch,),
+        dispatches=(dispatch, replace(dispatch, index=1, op="SOFTMAX")),
         objects=(ObjectFile("fake_model", data, "; none\n", "@ none\n"),),
         vectors=vectors,
     )

@@ -35,7 +35,7 @@ def test_reports_and_stops(tmp_path: Path, name: str, body: str, causes: set[int
         emulation.write(b"test%")
         text = listen(emulation, 1.0)
     match = re.fullmatch(
-        r"\r\ne-\[Fault cause (\w{8})(?: status \w{8})? pc (\w{8}) (?:lr|ra) \w{8} dispatch 1]\r\n", text
+        r"\r\ne-\[Fault cause (\w{8})(?: status \w{8})? pc (\w{8}) (?:lr|ra) \w{8} dispatch 1 SOFTMAX]\r\n", text
     )
     assert match, text
     invoke = Symbols(result.runs)["fake_invoke"]

@@ -163,7 +163,7 @@ def test_an_application_that_does_not_compile_is_the_users_fault(tmp_path: Path)
     folder = tmp_path / "app"
     folder.mkdir()
     options = FirmwareOptions(app=folder)
-    with pytest.raises(UserError, match="the application has no C sources"):
+    with pytest.raises(UserError, match="the application has no sources"):
         build_firmware(board, fake_model(board, tmp_path), tmp_path / "out", options)
     (folder / "main.c").write_text("int main(void) { return nothing; }\n")
     with pytest.raises(UserError, match="'nothing' undeclared") as caught:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from boards.loader import board_names, load_board
+from compiler.artifact import CompiledModel
 from compiler.compile import compile_model
 from compiler.model import Model
 from toolchain.files import write_text
@@ -33,33 +34,37 @@ STAGES = {
 def firmware(request: Request) -> None:
     """Prints the stages and the size table."""
     terminal = Terminal(request.quiet)
-    terminal.stage("model", f"{request.model.name} for {request.board.name}, {request.board.core.name}")
     with publish(request) as part:
-        model = Model(request.model.name, request.model.read_bytes())
-        compiled = compile_model(
-            model,
-            target_of(request.board.core),
-            lambda stage: terminal.stage(stage, STAGES.get(stage, "")),
-            request.settings,
-        )
+        compiled, *more = [_compiled(request, path, terminal) for path in request.models]
         terminal.stage(
             "link", "start-up, console and linker script; the stack from the call graph; checks on the image"
         )
         alternatives = tuple(load_board(name) for name in board_names())
         options = FirmwareOptions(
             console=request.console,
+            app=request.app,
             clock=request.clock,
             arena=request.arena,
             weights=request.weights,
             optimize=request.optimize.value,
             alternatives=alternatives,
         )
-        build_firmware(request.board, compiled, part, options)
+        build_firmware(request.board, compiled, part, options, tuple(more))
         write_text(part / "report.html", page(read_report(part / "report.json")))
     report = read_report(request.folder / "report.json")
     terminal.sizes(report)
     for note in report["notes"]:
         terminal.line(f"note: {note}", "yellow")
+
+
+def _compiled(request: Request, path: Path, terminal: Terminal) -> CompiledModel:
+    terminal.stage("model", f"{path.name} for {request.board.name}, {request.board.core.name}")
+    return compile_model(
+        Model(path.name, path.read_bytes()),
+        target_of(request.board.core),
+        lambda stage: terminal.stage(stage, STAGES.get(stage, "")),
+        request.settings,
+    )
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`run`: boots the firmware in the emulator, or talks to the device that has it: its self-test, then the samples that
-lie beside the model."""
+lie beside the model. An application is booted in the emulator and listened to."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from compiler.errors import CheckFailed
+from toolchain.commands.run_application import run_application
 from toolchain.comparison import Difference, compare
 from toolchain.device import connected
 from toolchain.emulation import Built, powered
@@ -32,6 +33,9 @@ class Outcome:
 
 def run(request: Request) -> None:
     """Prints PASS or FAIL. Raises CheckFailed where the firmware computes other bytes than the reference."""
+    if request.app is not None:
+        run_application(request)
+        return
     terminal, built = Terminal(request.quiet), Built.of(request)
     samples = _samples(request.model, built)
     on_device = bool(request.link.ports)
