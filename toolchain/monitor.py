@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A raw terminal: keys to the port, bytes of the port to the screen and a log, and the addresses in the firmware's
-fault lines to names."""
+"""A raw terminal: keys to the port, bytes of the port to the screen and a log, and the firmware's fault lines
+explained."""
 
 from __future__ import annotations
 
@@ -10,49 +10,23 @@ import select
 import sys
 import termios
 import tty
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from toolchain.elf import read_elf
 from toolchain.flash.port import Port
 
 QUIT = b"\x1d"
 """Ctrl-]"""
 POLL_S = 0.05
-_FAULT = re.compile(rb"e-\[Fault [^\]\r\n]*\]")
-_PLACE = re.compile(rb"\b(pc|lr|ra) ([0-9A-F]{8})")
+_FAULT = re.compile(rb"e-\[(?:Fault|Stack overflow)[^\]\r\n]*\]")
 
 Keys = Callable[[], bytes | None]
 """What was typed since the last call; None at the end of the input."""
 
 
-class Decoder:
-    """Addresses to functions of a linked ELF file."""
-
-    def __init__(self, elf: bytes) -> None:
-        found = [
-            s for s in read_elf(elf).symbols if s.kind in ("STT_FUNC", "STT_NOTYPE") and not s.name.startswith("$")
-        ]
-        self._symbols = sorted(found, key=lambda s: (s.address, s.size))
-        self._addresses = [s.address for s in self._symbols]
-
-    def place(self, address: int) -> str:
-        """`function+0x12`; the bare address where no function is known to hold it."""
-        address &= ~1
-        at = bisect_right(self._addresses, address) - 1
-        if at < 0:
-            return f"{address:#010x}"
-        symbol = self._symbols[at]
-        if symbol.size and address >= symbol.address + symbol.size:
-            return f"{address:#010x}, behind {symbol.name}"
-        return f"{symbol.name}+{address - symbol.address:#x}"
-
-    def explain(self, fault: bytes) -> str:
-        """The places that a fault line names."""
-        places = [(match[1].decode(), int(match[2], 16)) for match in _PLACE.finditer(fault)]
-        return "; ".join(f"{name} in {self.place(address)}" for name, address in places)
+Decoder = Callable[[str], str]
+"""A fault line to lines of explanation; empty for another line."""
 
 
 class Screen:
@@ -67,7 +41,8 @@ class Screen:
         self._put(data)
         self._tail += data
         while self._decoder is not None and (match := _FAULT.search(self._tail)):
-            self._put(f"\r\n  fault: {self._decoder.explain(match[0])}\r\n".encode())
+            told = self._decoder(match[0].decode("ascii", "replace")).replace("\n", "\r\n")
+            self._put(f"\r\n{told}\r\n".encode())
             self._tail = self._tail[match.end() :]
         self._tail = self._tail[-200:]
 

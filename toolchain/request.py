@@ -156,7 +156,8 @@ def read_board_request(variables: Mapping[str, Any], directory: Path, quiet: boo
         raise _no_board("the building machine has no serial boot loader")
     elf = None
     if variables["model"]:
-        elf = _folder(board.name, find_model(variables["model"], directory)) / "firmware.elf"
+        models = tuple(find_model(name, directory) for name in variables["model"].split(","))
+        elf = _folder(board.name, models) / "firmware.elf"
     link = read_link(variables, directory)
     return BoardRequest(board, link, elf if elf and elf.is_file() else None, bool(variables["verbose"]), quiet)
 

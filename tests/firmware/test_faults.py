@@ -15,8 +15,10 @@ from qemu.machine import Emulation
 from qemu.symbols import Symbols
 from tests.firmware.emulated import booted
 from tests.firmware.fake import fake_model
+from toolchain.decode import decode_fault
 from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
+from toolchain.report import read_report
 
 CASES = (
     ("qemu_m4f", "*(volatile int *)0xF0000000u = 1;", {3, 5}),
@@ -25,6 +27,16 @@ CASES = (
     ("qemu_rv32imac", "*(volatile int *)0x00000008u = 1;", {7}),
     ("ch32v003", '__asm__ volatile("unimp");', {2}),
 )
+
+WORDS = {
+    (3, "qemu_m4"): "HardFault",
+    (5, "qemu_m4"): "BusFault; bus error on data",
+    (3, "qemu_m5"): "HardFault; undefined instruction",
+    (6, "qemu_m5"): "UsageFault; undefined instruction",
+    (3, "microbi"): "HardFault",
+    (7, "qemu_rv"): "store access fault",
+    (2, "ch32v00"): "illegal instruction",
+}
 
 
 @pytest.mark.parametrize(("name", "body", "causes"), CASES)
@@ -40,6 +52,9 @@ def test_reports_and_stops(tmp_path: Path, name: str, body: str, causes: set[int
     assert match, text
     invoke = Symbols(result.runs)["fake_invoke"]
     assert int(match[1], 16) in causes
+    told = decode_fault(text, result.runs, read_report(result.report))
+    assert f"  pc {match[2]}: fake_invoke + {int(match[2], 16) - invoke.address}" in told
+    assert "  dispatch 1 of fake: SOFTMAX scores, rows" in told and WORDS[int(match[1], 16), name[:7]] in told
     assert invoke.address <= int(match[2], 16) < invoke.address + invoke.size
 
 

@@ -4,11 +4,20 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 
+from toolchain.decode import decode_fault
 from toolchain.flash.port import Line, open_port
 from toolchain.monitor import Decoder, Screen, keyboard, monitor_port
+from toolchain.report import read_report
 from toolchain.request import BoardRequest
 from toolchain.terminal import Terminal
+
+
+def decoder_of(elf: Path) -> Decoder:
+    """Explains faults of an image by its symbols and the report beside it."""
+    report = read_report(elf.with_name("report.json"))
+    return lambda line: decode_fault(line, elf, report)
 
 
 def monitor(request: BoardRequest) -> None:
@@ -18,7 +27,7 @@ def monitor(request: BoardRequest) -> None:
     with ExitStack() as stack:
         port = stack.enter_context(open_port(link.port, line, **link.wiring.idle()))
         log = stack.enter_context(link.log.open("wb")) if link.log is not None else None
-        decoder = Decoder(request.elf.read_bytes()) if request.elf is not None else None
+        decoder = decoder_of(request.elf) if request.elf is not None else None
         known = f", faults by {request.elf.parent.name}/{request.elf.name}" if request.elf is not None else ""
         terminal.stage("monitor", f"{port.name} at {line.baud} baud{known}; Ctrl-] quits")
         monitor_port(port, stack.enter_context(keyboard()), Screen(log, decoder))
