@@ -7,6 +7,12 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePath
 
+_HEADERS = re.compile(
+    "assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign|stdarg|stdatomic|"
+    "stdbit|stdbool|stdckdint|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|threads|time|uchar|wchar|wctype"
+)
+"""ISO C23, 7.1.2: the generated <prefix>.h would be included in place of these."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -26,6 +32,6 @@ class Model:
 
 
 def c_prefix(stem: str) -> str:
-    """A file name without its suffix as a C identifier."""
+    """A file name without its suffix as a C identifier that is not the name of a header of the C library."""
     identifier = re.sub(r"\W", "_", stem, flags=re.ASCII).lower()
-    return identifier if identifier[:1].isalpha() else f"model_{identifier}"
+    return identifier if identifier[:1].isalpha() and not _HEADERS.fullmatch(identifier) else f"model_{identifier}"

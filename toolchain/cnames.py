@@ -66,6 +66,20 @@ def c_draw(dtype: DType) -> str:
     return "next_random() & 1"
 
 
+def c_text(text: str) -> str:
+    """What stands between the quotes of a string literal for `text`, on one line; bytes outside ASCII in octal."""
+    return "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\?' else f"\\{byte:03o}"
+        for byte in text.encode("utf-8", "surrogateescape")
+    )
+
+
+def c_comment(text: object) -> str:
+    """`text` inside a comment: on one line, without the beginning and the end of comments."""
+    line = " ".join(str(text).split()).replace("*/", "* /").replace("/*", "/ *")
+    return line.encode("utf-8", "replace").decode()
+
+
 def identifier(text: str) -> str:
     """`text` as a C identifier: what is not a letter or digit becomes one underscore."""
     return re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_")

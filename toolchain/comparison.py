@@ -48,8 +48,9 @@ def compare(found: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> 
         unequal = (got != want) & ~((got != got) & (want != want))
         differing += int(np.count_nonzero(unequal))
         if unequal.any():
-            gap = np.abs(got.astype(np.float64) - want.astype(np.float64))
-            finite = want[np.isfinite(want)] if want.dtype.kind == "f" else want
+            # Equal infinities have no distance: only what differs is measured.
+            gap = np.abs(got[unequal].astype(np.float64) - want[unequal].astype(np.float64))
+            finite = want[np.isfinite(want)].astype(np.float64) if want.dtype.kind == "f" else want
             span = max(float(np.ptp(finite)), 1e-3) if want.dtype.kind == "f" and finite.size else 1.0
             # A NaN on one side alone is as wrong as can be.
             largest = max(largest, float(np.nan_to_num(gap, nan=np.inf).max()) / span)

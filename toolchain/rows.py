@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,23 +53,35 @@ class Samples:
 def read_samples(path: Path, inputs: Sequence[TensorForm], outputs: Sequence[TensorForm]) -> Samples:
     """Reads an .npz (or, for models with one input, an .npy) file. Expected outputs are TFLite Micro's (`tflm_outN`)
     where the file has them, else `outN`. UserError where the file or its shapes or types do not fit the model."""
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(
-            "the input file cannot be read", where=str(path), got=str(error), allowed=".npz or .npy"
-        ) from error
-    arrays: dict[str, Array] = {"in0": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+    arrays = _load(path)
     found = tuple(_rows(arrays, f"in{i}", form, path) for i, form in enumerate(inputs))
+    spare = f"in{len(inputs)}"
+    if spare in arrays:
+        raise UserError(
+            "there are more inputs than the model has",
+            where=str(path),
+            got=spare,
+            allowed=f"in0 to in{len(inputs) - 1}",
+        )
     if len({len(array) for array in found}) != 1 or not len(found[0]):
         raise UserError("the inputs need the same number of rows, at least one", where=str(path))
+    rows = len(found[0])
     expected: list[Array] = []
     for number, form in enumerate(outputs):
         name = f"tflm_out{number}" if f"tflm_out{number}" in arrays else f"out{number}"
         if name in arrays:
             expected.append(_rows(arrays, name, form, path))
-    complete = len(expected) == len(outputs) and all(len(array) == len(found[0]) for array in expected)
-    return Samples(found, tuple(expected) if complete else (), arrays.get("labels"))
+            if len(expected[-1]) != rows:
+                raise _unlike_rows(name, len(expected[-1]), rows, path)
+    labels = arrays.get("labels")
+    if labels is not None and (labels.shape != (rows,) or labels.dtype.kind not in "iu"):
+        raise UserError(
+            "'labels' does not fit the inputs",
+            where=str(path),
+            got=f"{labels.dtype}{list(labels.shape)}",
+            allowed=f"{rows} integers, one a row",
+        )
+    return Samples(found, tuple(expected) if len(expected) == len(outputs) else (), labels)
 
 
 def write_outputs(path: Path, outputs: Sequence[Array]) -> None:
@@ -95,16 +108,41 @@ def split_outputs(rows: Sequence[bytes], forms: Sequence[TensorForm]) -> list[Ar
     return arrays
 
 
+def _load(path: Path) -> dict[str, Array]:
+    """All arrays of the file, read whole: NumPy finds damage only then. UserError where it cannot be read."""
+    try:
+        if not zipfile.is_zipfile(path):
+            with path.open("rb") as file:
+                return {"in0": np.lib.format.read_array(file, allow_pickle=False)}
+        with np.load(path, allow_pickle=False) as loaded:
+            return dict(loaded)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise UserError(
+            "the input file cannot be read", where=str(path), got=str(error), allowed=".npz or .npy, of numbers"
+        ) from error
+
+
+def _unlike_rows(name: str, got: int, wanted: int, path: Path) -> UserError:
+    return UserError(f"'{name}' has not as many rows as the inputs", where=str(path), got=str(got), allowed=str(wanted))
+
+
+def _fits(shape: tuple[int, ...], form: TensorForm) -> bool:
+    """An array is rows of the tensor, or one row of it. Axes of one cell may be missing or added, since they move no
+    element; a row may be flat. Any other shape of as many elements is another layout."""
+    wanted = tuple(size for size in form.shape if size != 1)
+    row, whole = (tuple(size for size in part if size != 1) for part in (shape[1:], shape))
+    return form.bytes > 0 and (row in (wanted, (int(np.prod(form.shape)),)) or whole == wanted)
+
+
 def _rows(arrays: dict[str, Array], name: str, form: TensorForm, path: Path) -> Array:
     """The array called `name` as [rows, *shape]; one row may be given without the leading dimension."""
-    wanted = f"{form.dtype}{list(form.shape)}, one row an inference"
+    wanted = f"{form.dtype}{['rows', *form.shape]}".replace("'", "")
     if name not in arrays:
         raise UserError(
             f"'{name}' is missing", where=str(path), got=", ".join(sorted(arrays)), allowed=f"{name}: {wanted}"
         )
     array = arrays[name]
-    elements = int(np.prod(form.shape))
-    if array.dtype != form.dtype or not elements or array.size % elements or array.ndim < 1:
+    if array.dtype != form.dtype or array.ndim < 1 or not _fits(array.shape, form):
         raise UserError(
             f"'{name}' does not fit {form.name}",
             where=str(path),

@@ -10,7 +10,7 @@ from pathlib import Path
 import jinja2
 
 from compiler.errors import UserError
-from toolchain.cnames import c_draw, c_float, c_type, c_values
+from toolchain.cnames import c_comment, c_draw, c_float, c_text, c_type, c_values
 
 TEMPLATES = Path(__file__).parent.parent / "firmware_templates"
 
@@ -38,7 +38,8 @@ def render(name: str, values: Mapping[str, object]) -> str:
         "c_float": c_float,
         "c_type": c_type,
         "c_values": c_values,
-        "comment": lambda text: str(text).replace("*/", "* /"),
+        "c_text": c_text,
+        "comment": c_comment,
         "hex": lambda value: f"0x{value:08X}",
     }
     environment.filters.update(filters)

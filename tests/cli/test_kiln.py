@@ -41,7 +41,7 @@ class Machine:
         self.bin.mkdir()
         for name in ("kiln", "requirements.lock", "requirements-dev.lock"):
             shutil.copy(ROOT / name, self.root / name)
-        for name in ("sh", "dirname", "cat", "cksum", "mkdir", "cp", "mv", "rm", "tail", "env", "true"):
+        for name in ("sh", "dirname", "readlink", "cat", "cksum", "mkdir", "cp", "mv", "rm", "tail", "env", "true"):
             (self.bin / name).symlink_to(str(shutil.which(name)))
         self.put("id", f"#!/bin/sh\necho {user}\n")
 
@@ -180,6 +180,15 @@ def test_from_another_folder_scons_is_sent_to_the_project(machine: Machine, tmp_
     machine.put_all()
     _, _, calls = machine.kiln("boards", cwd=tmp_path)
     assert calls[-1] == f"python -P -m SCons -C {machine.root} boards"
+
+
+def test_by_way_of_a_symbolic_link(machine: Machine, tmp_path: Path) -> None:
+    machine.put_all()
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "kiln").symlink_to("../my project/kiln")
+    environment = {"PATH": str(machine.bin), "CALLS": str(machine.calls)}
+    subprocess.run([tmp_path / "links" / "kiln", "boards"], cwd=tmp_path, env=environment, timeout=60, check=True)
+    assert machine.calls.read_text().splitlines()[-1] == f"python -P -m SCons -C {machine.root} boards"
 
 
 def test_a_changed_lock_file_makes_the_environment_anew(machine: Machine) -> None:

@@ -11,7 +11,7 @@ from compiler.artifact import Port
 from compiler.errors import UserError
 from compiler.graph import DType
 from tests.firmware.fake import input_port, output_port
-from toolchain.cnames import c_float, c_type, c_values, identifier
+from toolchain.cnames import c_comment, c_float, c_text, c_type, c_values, identifier
 from toolchain.sources import fixed_point
 
 
@@ -83,3 +83,13 @@ def test_every_board_has_its_templates() -> None:
         assert (TEMPLATES / "startup" / f"{board.startup}.S.j2").is_file()
         for console in (board.console, board.emulator.console):
             assert (TEMPLATES / "uart" / f"{console.driver}.c.j2").is_file()
+
+
+def test_any_text_in_literals_and_comments() -> None:
+    assert c_text("plain-1.tflite") == "plain-1.tflite"
+    assert c_text('a"b\\c\n??/') == r"a\042b\134c\012\077\077/"
+    assert c_text("\u00fc") == r"\303\274"
+    assert c_text("\udcff") == r"\377"
+    assert c_comment("a\nb */ /* c") == "a b * / / * c"
+    assert c_comment("/*/*/") == "/ * / * /"
+    assert c_comment("\udcff") == "?"
