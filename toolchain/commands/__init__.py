@@ -11,6 +11,7 @@ from toolchain.commands.firmware import firmware
 from toolchain.commands.flash import flash
 from toolchain.commands.host_firmware import host_firmware
 from toolchain.commands.infer import infer
+from toolchain.commands.library import library
 from toolchain.commands.listing import list_boards, list_operators
 from toolchain.commands.monitor import monitor
 from toolchain.commands.profile import profile
@@ -30,6 +31,7 @@ BOARD_COMMANDS: dict[str, Callable[[Request], None]] = {
     "size": size,
     "verify": verify,
     "compiledb": compiledb,
+    "library": library,
     "flash": flash,
     "upload": flash,
 }
