@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses among the lowerings of each operator: the fewest instructions within budgets of flash and arena.
 
-Lowerings come with estimates of their instructions. The choice under the flash budget is exact for these: operator by
-operator, of all sums of flash and instructions only those are kept that no other sum beats in both.
+Lowerings come with estimates of their instructions. Operator by operator, of all sums of flash and instructions only
+those are kept that no other sum beats in both: exact, but for kernels and constants that operators share, which are
+counted for each. The flash that sharing leaves is then spent one operator at a time.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from compiler.kernels.kernel import Constant, Lowered
 from compiler.schedule import Dispatch, Schedule
 from compiler.settings import Optimize, Settings
 
-KERNEL_BYTES = 1600
-"""What a kernel's code takes, about; kernels that several operators share are counted for each."""
 MODEL_ALLOWANCE = 20 * 1024
 CONVOLUTION_ALLOWANCE = 24 * 1024
 """BALANCED: kernels and constants may take so much more than the model file, the latter where there are convolutions.
 An interpreter and its kernel library take 30 to 55 KB beside the file, start-up and console some 5 KB."""
 FLASH_UNIT = 256
 """Flash is counted in units of so many bytes, rounded up, which bounds the sums that are kept."""
+SHARING = 800
+"""BALANCED: an operator uses another's kernel where each KB that it saves costs 1/800 of all instructions at most."""
 SCRATCH_SHARE, SCRATCH_MOST = 3 / 16, 6144
 """Scratch memory may raise the arena above the tensors' lower bound by this part, and by so many bytes, without
 need."""
@@ -61,7 +62,10 @@ def choose(schedule: Schedule, settings: Settings, model_bytes: int) -> Schedule
     if settings.optimize is Optimize.SIZE:
         chosen = [min(each, key=lambda o: (o.flash, o.lowered.instructions)).lowered for each in options]
     else:
-        chosen = list(_fewest(options, _flash_limit(schedule, settings, model_bytes)))
+        limit = _flash_limit(schedule, settings, model_bytes)
+        chosen = _improved(options, list(_fewest(options, limit)), limit)
+        if settings.optimize is Optimize.BALANCED:
+            chosen = _shared(options, chosen)
     return _with(schedule, chosen)
 
 
@@ -84,9 +88,11 @@ def _fits(schedule: Schedule, dispatch: Dispatch, lowered: Lowered, arena: int) 
     return needed(changed.lifetimes(keep_inputs=False), changed.sharings(keep_inputs=False), dispatch.index) <= arena
 
 
-def _flash(lowered: Lowered) -> int:
-    constants = {a for call in lowered.calls for a in call.arguments if isinstance(a, Constant)}
-    flash = sum(len(c.data) for c in constants) + KERNEL_BYTES * len({call.kernel for call in lowered.calls})
+def _flash(*lowered: Lowered) -> int:
+    """Constants and code; what is equal is counted once."""
+    calls = [call for each in lowered for call in each.calls]
+    constants = {a for call in calls for a in call.arguments if isinstance(a, Constant)}
+    flash = sum(len(c.data) for c in constants) + sum(kernel.code_bytes for kernel in {call.kernel for call in calls})
     return -(-flash // FLASH_UNIT) * FLASH_UNIT
 
 
@@ -116,3 +122,35 @@ def _fewest(options: Sequence[Sequence[_Option]], limit: int | None) -> tuple[Lo
             if not sums or (within and s.instructions < sums[-1].instructions):
                 sums.append(s)
     return sums[-1].chosen
+
+
+def _improved(options: Sequence[Sequence[_Option]], chosen: list[Lowered], limit: int | None) -> list[Lowered]:
+    """Changes one operator at a time, the most instructions saved first, as long as the whole is within the limit."""
+    moves = [
+        (each.lowered.instructions - before.instructions, i, each.lowered)
+        for i, before in enumerate(chosen)
+        for each in options[i]
+        if each.lowered.instructions < before.instructions
+    ]
+    for _, i, lowered in sorted(moves, key=lambda move: move[:2]):
+        changed = [*chosen[:i], lowered, *chosen[i + 1 :]]
+        better = lowered.instructions < chosen[i].instructions
+        if better and (limit is None or _flash(*changed) <= limit):
+            chosen = changed
+    return chosen
+
+
+def _shared(options: Sequence[Sequence[_Option]], chosen: list[Lowered]) -> list[Lowered]:
+    """Gives up kernels that one operator alone uses, where that costs little."""
+    for i, each in enumerate(options):
+        flash, most = _flash(*chosen), sum(lowered.instructions for lowered in chosen) / SHARING
+        used = {call.kernel for other in (*chosen[:i], *chosen[i + 1 :]) for call in other.calls}
+        for option in each:
+            if not all(call.kernel in used for call in option.lowered.calls):
+                continue
+            changed = [*chosen[:i], option.lowered, *chosen[i + 1 :]]
+            saved = (flash - _flash(*changed)) / 1024
+            if saved > 0 and option.lowered.instructions - chosen[i].instructions <= most * saved:
+                chosen = changed
+                break
+    return chosen

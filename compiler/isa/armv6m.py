@@ -42,6 +42,7 @@ _WINOGRAD = WinogradForms(
     product=2,
     forward=(160, 75),
     back=(1590, 430),
+    expand=1100,
 )
 
 

@@ -39,13 +39,17 @@ _DEPTHWISE = DepthwiseBlocking(
     group=10,
 )
 _WINOGRAD = WinogradForms(
-    shapes=tuple(WinogradShape(*shape) for shape in ((4, 2, 2), (4, 4, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1))),
+    shapes=tuple(
+        WinogradShape(*shape)
+        for shape in ((4, 2, 2), (4, 4, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1), (4, 2, 2, 1), (4, 2, 2, 2))
+    ),
     flags=_CORE.options.flags,
     weight=1,
     value=1,
     product=1,
     forward=(130, 55),
     back=(357, 105),
+    expand=600,
 )
 
 

@@ -50,13 +50,29 @@ _DEPTHWISE = DepthwiseBlocking(
     group=10,
 )
 _WINOGRAD = WinogradForms(
-    shapes=tuple(WinogradShape(*shape) for shape in ((4, 4, 4), (4, 4, 2), (4, 8, 1), (4, 4, 1), (2, 4, 4), (2, 8, 1))),
+    shapes=tuple(
+        WinogradShape(*shape)
+        for shape in (
+            (4, 4, 4),
+            (4, 4, 2),
+            (4, 8, 1),
+            (4, 4, 1),
+            (2, 4, 4),
+            (2, 8, 1),
+            (4, 4, 4, 1),
+            (4, 2, 4, 1),
+            (4, 4, 2, 1),
+            (4, 4, 2, 2),
+            (4, 4, 4, 2),
+        )
+    ),
     flags=_CORE.options.flags,
     weight=1,
     value=1,
     product=2,
     forward=(110, 50),
     back=(530, 150),
+    expand=700,
 )
 
 

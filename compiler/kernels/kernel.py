@@ -69,6 +69,11 @@ class Kernel(ABC):
     @abstractmethod
     def name(self) -> str: ...
 
+    @property
+    def code_bytes(self) -> int:
+        """An estimate of the code's size, for the choice of kernels."""
+        return 1000
+
     @abstractmethod
     def build(self, f: KernelFunction) -> None:
         """Emits the body; the return is added behind it."""

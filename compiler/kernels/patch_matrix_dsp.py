@@ -75,6 +75,10 @@ class PatchMatrix(Kernel):
         block = f"{self.channels}x{self.pixels_at_once}x{self.unroll}{marks}"
         return f"patch_dsp_{self.gather.name}_{block}_{self.requantizer.name}"
 
+    @property
+    def code_bytes(self) -> int:
+        return 1500
+
     def build(self, f: KernelFunction) -> None:
         f.park_table()
         _Builder(self, f).build()

@@ -93,10 +93,13 @@ class RowRing:
     def note_rows(self, rows: Value, count: int) -> None:
         """Stores the addresses of the ring's rows, the oldest first, in the frame at `rows`; all `count` are loaded."""
         f = self.f
-        row = f.load(PTR, self.pointers)
-        for i in range(count):
-            f.store(row, rows, 4 * i)
-            row = self.wrap(f.offset(row, f.integer("ring_row_bytes")))
+
+        def note(_: Value, carried: list[Value]) -> list[Value]:
+            row, place = carried
+            f.store(row, place)
+            return [self.wrap(f.offset(row, f.integer("ring_row_bytes"))), f.offset(place, 4)]
+
+        f.loop(count, note, [f.load(PTR, self.pointers), rows])
 
     def wrap(self, address: Value) -> Value:
         """An address up to one ring behind the ring's end, brought back into the ring."""

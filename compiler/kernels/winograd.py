@@ -24,6 +24,7 @@ from compiler.codegen.builder import Function, Value
 
 Int64Array = NDArray[np.int64]
 Values = list[Value]
+Operation = Callable[[Value, Value], Value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +32,8 @@ class Transform:
     """One F(m x m, 3x3). `weights` is G int64 [m + 2, 3]; `exponents` are e, falling by one down to the last.
 
     `bias` times an output channel's bias at position (1, 1) of the products is the bias in every output. `forward` is
-    B^T of a column (its last argument is added to the low value of each result), `backward` A^T.
+    B^T of a column (its last argument is added to the low value of each result), `backward` A^T, `expand` G, made of
+    the given addition and subtraction alone.
     """
 
     tile: int
@@ -42,6 +44,7 @@ class Transform:
     bias: int
     forward: Callable[[Function, Sequence[Value], int], Values]
     backward: Callable[[Function, Sequence[Value]], Values]
+    expand: Callable[[Operation, Operation, Sequence[Value]], Values]
 
     @property
     def size(self) -> int:
@@ -100,13 +103,32 @@ def _forward_4(f: Function, d: Sequence[Value], offset: int) -> Values:
 
 
 def _backward_4(f: Function, m: Sequence[Value]) -> Values:
+    # G's rows 1 and 2 have the opposite sign of the usual ones.
     sum12, sum34 = f.add(m[1], m[2]), f.add(m[3], m[4])
     difference12, difference34 = f.sub(m[1], m[2]), f.sub(m[3], m[4])
     return [
-        f.add(f.add(sum34, f.shl(sum12, 2)), m[0]),
-        f.add(difference34, f.shl(difference12, 1)),
-        f.add(sum12, sum34),
-        f.add(f.add(difference12, f.shl(difference34, 1)), m[5]),
+        f.add(f.sub(sum34, f.shl(sum12, 2)), m[0]),
+        f.sub(difference34, f.shl(difference12, 1)),
+        f.sub(sum34, sum12),
+        f.add(f.sub(f.shl(difference34, 1), difference12), m[5]),
+    ]
+
+
+def _expand_2(add: Operation, sub: Operation, g: Sequence[Value]) -> Values:
+    ends = add(g[0], g[2])
+    return [add(g[0], g[0]), add(ends, g[1]), sub(ends, g[1]), add(g[2], g[2])]
+
+
+def _expand_4(add: Operation, sub: Operation, g: Sequence[Value]) -> Values:
+    ends, first2, middle2, last2 = add(g[0], g[2]), add(g[0], g[0]), add(g[1], g[1]), add(g[2], g[2])
+    far, first3, last3 = add(g[0], add(last2, last2)), add(first2, g[0]), add(last2, g[2])
+    return [
+        add(first3, first3),
+        add(ends, g[1]),
+        sub(ends, g[1]),
+        add(far, middle2),
+        sub(far, middle2),
+        add(last3, last3),
     ]
 
 
@@ -119,15 +141,17 @@ F2 = Transform(
     bias=4,
     forward=_forward_2,
     backward=_backward_2,
+    expand=_expand_2,
 )
 F4 = Transform(
     tile=4,
-    weights=np.array([[6, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 6]], np.int64),
+    weights=np.array([[6, 0, 0], [1, 1, 1], [1, -1, 1], [1, 2, 4], [1, -2, 4], [0, 0, 6]], np.int64),
     exponents=(3, 2, 1, 1),
     factor=9,
     offset=12800,
     bias=36,
     forward=_forward_4,
     backward=_backward_4,
+    expand=_expand_4,
 )
 TRANSFORMS = {2: F2, 4: F4}

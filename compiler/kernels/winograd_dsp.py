@@ -6,11 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.codegen.builder import I32, Operand, Value
-from compiler.kernels.instructions_dsp import smlad
+from compiler.kernels.instructions_dsp import extend_even, smlad
 from compiler.kernels.kernel import CompileOptions, KernelFunction
 from compiler.kernels.requantize_dsp import Requantizer
 from compiler.kernels.winograd_kernel import WinogradKernel
 
+_FLAGS = ("-enable-misched=false", "-disable-lsr", "-disable-machine-licm", "-greedy-reverse-local-assignment")
+"""Measured: 0.530 -> 0.500 instructions per MAC (3x3, 16 channels, one tile at a time)."""
 MOST_QUADS = 8
 """Quads of input channels that are multiplied without a loop."""
 
@@ -28,7 +30,7 @@ class WinogradDsp(WinogradKernel):
 
     @property
     def options(self) -> CompileOptions:  # type: ignore[override]
-        return CompileOptions(flags=("-enable-misched=false", "-disable-lsr", "-disable-machine-licm"))
+        return CompileOptions(flags=_FLAGS)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -43,10 +45,37 @@ class WinogradDsp(WinogradKernel):
         odd = [f.intrinsic("llvm.arm.uxtb16", I32, [f.rotate_left(word, 24)]) for word in words]
         return even, odd
 
+    @property
+    def rolled(self) -> tuple[bool, bool]:
+        # Where weights are transformed on the fly, flash is short; the deeper the layer, the less the way back counts.
+        return bool(self.strip), self.strip > 0 and self.depth > 32
+
+    @property
+    def channel_step(self) -> int:
+        return 8
+
+    def expand_quad(self, f: KernelFunction, words: list[Value], to: Value) -> None:
+        def add(a: Value, b: Value) -> Value:
+            return f.intrinsic("llvm.arm.sadd16", I32, [a, b])
+
+        def sub(a: Value, b: Value) -> Value:
+            return f.intrinsic("llvm.arm.ssub16", I32, [a, b])
+
+        def store(value: Value, to: Value, at: int) -> None:
+            f.store(value, to, at)
+
+        def half(_: Value, carried: list[Value]) -> list[Value]:
+            to, shift = carried
+            pairs = [extend_even(f, f.lshr(word, shift)) for word in words]
+            self.expand_taps(f, pairs, to, add, sub, store, rows=2)
+            return [f.offset(to, 4), f.const(8)]
+
+        f.loop(2, half, [to, f.const(0)])
+
     def load_quad(self, f: KernelFunction, at: Value, offset: int) -> tuple[Value, Value]:
         return f.load_pair(at, offset)
 
-    def multiply(self, f: KernelFunction, weights: Value) -> Value:
+    def multiply(self, f: KernelFunction, weights: Value, values: Value) -> Value:
         quads = self.depth // 4
         unroll = next(u for u in range(MOST_QUADS, 0, -1) if quads % u == 0)
 
@@ -67,8 +96,7 @@ class WinogradDsp(WinogradKernel):
                     f.store(totals[c * self.tiles + t], products, 4 * (t * self.channels + c))
             return values, [weights, f.offset(products, self.product_bytes)]
 
-        values = f.pointer("values")
-        end = f.offset(values, self.transform.positions * self.position_bytes)
+        end = f.offset(values, self.group_bytes)
         return f.loop_until(end, values, position, [weights, f.pointer("products")])[1][0]
 
     def _quads(self, f: KernelFunction, values: Value, carried: list[Value], unroll: int) -> tuple[Value, list[Value]]:

@@ -10,13 +10,14 @@ these back into the output. Where tiles do not divide the output, the last ones 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from compiler.codegen.builder import I32, PTR, Operand, Value
 from compiler.kernels.kernel import Kernel, KernelFunction
 from compiler.kernels.row_ring_dsp import RING_PARAMETERS, RowRing
-from compiler.kernels.winograd import TRANSFORMS, Transform
+from compiler.kernels.winograd import TRANSFORMS, Operation, Transform
 
 PARAMETERS = (
     "input",
@@ -32,6 +33,7 @@ PARAMETERS = (
     "groups",  # groups of tiles in a row
     "last_input",  # where the last group begins, in bytes of an input row and of an output row
     "last_output",
+    "expanded",  # a block's transformed weights
     *RING_PARAMETERS,
 )
 
@@ -39,7 +41,11 @@ PARAMETERS = (
 @dataclass(frozen=True)
 class WinogradKernel(Kernel):
     """`tile` is m; `tiles` a group's, `channels` a block's. `depth`: input channels. `pixel_bytes` and `row_bytes`:
-    between output pixels and rows. A block's record is the offset of its first channel, then each channel's fields."""
+    between output pixels and rows. A block's record is the offset of its first channel, then each channel's fields.
+
+    `strip` rows of tiles share weights that are transformed from int8 on the fly, and `values` holds all their groups;
+    with 0, weights are in flash as they are multiplied, and `values` holds one group.
+    """
 
     tile: int
     tiles: int
@@ -48,6 +54,7 @@ class WinogradKernel(Kernel):
     pixel_bytes: int
     row_bytes: int
     copy_bytes: int
+    strip: int
 
     parameters: ClassVar[tuple[str, ...]] = PARAMETERS
 
@@ -66,6 +73,29 @@ class WinogradKernel(Kernel):
         return 4 * self.channels * self.tiles
 
     @property
+    def code_bytes(self) -> int:
+        return 2200 + (400 if self.strip else 0)
+
+    @property
+    def group_bytes(self) -> int:
+        """Of a group in `values`."""
+        return self.transform.positions * self.position_bytes
+
+    @property
+    def rows_at_once(self) -> int:
+        """Output rows of a step along the height."""
+        return self.tile * max(self.strip, 1)
+
+    @property
+    def ring_rows(self) -> int:
+        return self.rows_at_once + 2
+
+    @property
+    def stream_bytes(self) -> int:
+        """Of a block's start values and weights at one position, as they are multiplied."""
+        return self.channels * (4 + 2 * self.depth)
+
+    @property
     @abstractmethod
     def channel_bytes(self) -> int:
         """Of a channel's fields in the record."""
@@ -77,7 +107,8 @@ class WinogradKernel(Kernel):
     @property
     def shape_name(self) -> str:
         sizes = f"{self.depth}_{self.pixel_bytes}_{self.row_bytes}_c{self.copy_bytes}"
-        return f"f{self.tile}_{self.channels}x{self.tiles}_{sizes}"
+        fly = f"i{self.strip}" if self.strip else ""
+        return f"f{self.tile}{fly}_{self.channels}x{self.tiles}_{sizes}"
 
     @property
     def lane_offset(self) -> int:
@@ -90,15 +121,25 @@ class WinogradKernel(Kernel):
         return False
 
     @property
-    def rolled(self) -> bool:
-        """Whether code is short rather than without loops on the way back."""
-        return False
+    def rolled(self) -> tuple[bool, bool]:
+        """Whether the way back loops over the columns of products, and over the rows of outputs: code is shorter."""
+        return False, False
 
     # -- what a core adds -----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def multiply(self, f: KernelFunction, weights: Value) -> Value:
-        """Emits a block's products of all positions; returns the end of its weights."""
+    def multiply(self, f: KernelFunction, weights: Value, values: Value) -> Value:
+        """Emits the products of a block and a group; returns the end of the block's weights."""
+
+    @abstractmethod
+    def expand_quad(self, f: KernelFunction, words: list[Value], to: Value) -> None:
+        """Transforms a channel's weights of a quad: 9 words of four int8 each. `to` is their place in the block's
+        stream at position 0."""
+
+    @property
+    @abstractmethod
+    def channel_step(self) -> int:
+        """Between the weights of neighbouring channels in the stream."""
 
     @abstractmethod
     def store_row(self, f: KernelFunction, sums: list[Value], inverse: Operand, record: Value, output: Value) -> None:
@@ -126,41 +167,89 @@ class WinogradKernel(Kernel):
 
     def build(self, f: KernelFunction) -> None:
         f.park_table()
-        size, tile = self.transform.size, self.tile
         ring = RowRing(f, self.copy_bytes, unsigned=True)
-        rows = f.alloca(PTR, size)
+        rows = f.alloca(PTR, self.ring_rows)
         ring.start()
 
         def tile_row(_: Value, carried: list[Value]) -> list[Value]:
             start, count, output = carried
             ring.load(count)
-            ring.note_rows(rows, size)
-            self._groups(f, rows, output)
-            following, last = f.add(start, tile), f.integer("last_row")
+            ring.note_rows(rows, self.ring_rows)
+            if self.strip:
+                self._strip(f, rows, output)
+            else:
+                self._groups(f, rows, output)
+            following, last = f.add(start, self.rows_at_once), f.integer("last_row")
             following = f.select(f.compare("<", following, last), following, last)
             step = f.sub(following, start)
             return [following, step, f.offset(output, f.mul(step, self.row_bytes))]
 
-        f.loop(f.integer("tile_rows"), tile_row, [f.const(0), f.const(size), f.pointer("output")])
+        f.loop(f.integer("tile_rows"), tile_row, [f.const(0), f.const(self.ring_rows), f.pointer("output")])
+
+    def _advanced(self, f: KernelFunction, offset: Value, pixel: int, last: str) -> Value:
+        """The next group's offset, in pixels of so many bytes; the last one is at a place of its own."""
+        following, limit = f.add(offset, self.tile * self.tiles * pixel), f.integer(last)
+        return f.select(f.compare("<", following, limit), following, limit)
 
     def _groups(self, f: KernelFunction, rows: Value, output: Value) -> None:
-        pixels = self.tile * self.tiles
-
         def group(_: Value, carried: list[Value]) -> list[Value]:
             source, target = carried
-            self._transform_inputs(f, rows, source)
-            self._blocks(f, f.offset(output, target))
-
-            def advanced(offset: Value, step: int, last: str) -> Value:
-                following, limit = f.add(offset, step), f.integer(last)
-                return f.select(f.compare("<", following, limit), following, limit)
-
-            source = advanced(source, pixels * self.depth, "last_input")
-            return [source, advanced(target, pixels * self.pixel_bytes, "last_output")]
+            self._transform_inputs(f, rows, source, f.pointer("values"))
+            self._over_records(f, f.offset(output, target), self._stored_block)
+            source = self._advanced(f, source, self.depth, "last_input")
+            return [source, self._advanced(f, target, self.pixel_bytes, "last_output")]
 
         f.loop(f.integer("groups"), group, [f.integer("ring_align"), f.const(0)])
 
-    def _transform_inputs(self, f: KernelFunction, rows: Value, source: Value) -> None:
+    def _strip(self, f: KernelFunction, rows: Value, output: Value) -> None:
+        def tile_row(_: Value, carried: list[Value]) -> list[Value]:
+            def group(_: Value, carried: list[Value]) -> list[Value]:
+                source, values = carried
+                self._transform_inputs(f, top, source, values)
+                return [self._advanced(f, source, self.depth, "last_input"), f.offset(values, self.group_bytes)]
+
+            top, values = carried
+            values = f.loop(f.integer("groups"), group, [f.integer("ring_align"), values])[1]
+            return [f.offset(top, 4 * self.tile), values]
+
+        f.loop(self.strip, tile_row, [rows, f.pointer("values")])
+        self._over_records(f, output, self._expanded_block)
+
+    def _over_records(
+        self, f: KernelFunction, output: Value, run: Callable[[KernelFunction, Value, Value, Value], Value]
+    ) -> None:
+        """`run(f, weights, record, output) -> end of the block's weights` for each block of output channels."""
+
+        def block(record: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
+            weights = run(f, carried[0], record, f.offset(output, f.load(I32, record)))
+            return f.offset(record, self.record_bytes), [weights]
+
+        records = f.pointer("records")
+        f.loop_until(f.offset(records, f.integer("records_bytes")), records, block, [f.pointer("weights")])
+
+    def _stored_block(self, f: KernelFunction, weights: Value, record: Value, output: Value) -> Value:
+        weights = self.multiply(f, weights, f.pointer("values"))
+        self._tiles_back(f, record, output)
+        return weights
+
+    def _expanded_block(self, f: KernelFunction, weights: Value, record: Value, output: Value) -> Value:
+        weights = self._expand(f, weights)
+
+        def tile_row(_: Value, carried: list[Value]) -> list[Value]:
+            def group(_: Value, carried: list[Value]) -> list[Value]:
+                target, values = carried
+                self.multiply(f, f.pointer("expanded"), values)
+                self._tiles_back(f, record, f.offset(row, target))
+                return [self._advanced(f, target, self.pixel_bytes, "last_output"), f.offset(values, self.group_bytes)]
+
+            row, values = carried
+            values = f.loop(f.integer("groups"), group, [f.const(0), values])[1]
+            return [f.offset(row, self.tile * self.row_bytes), values]
+
+        f.loop(self.strip, tile_row, [output, f.pointer("values")])
+        return weights
+
+    def _transform_inputs(self, f: KernelFunction, rows: Value, source: Value, values: Value) -> None:
         size, step = self.transform.size, 8 * self.tiles
         stride = size * self.position_bytes
         held = [f.load(PTR, rows, 4 * r) for r in range(size)] if self.holds_rows else None
@@ -179,7 +268,7 @@ class WinogradKernel(Kernel):
             f.loop(size * self.depth // 4, quad, [at, target])
             return [f.add(at, self.tile * self.depth), f.offset(target, 8)]
 
-        f.loop(self.tiles, tile, [source, f.pointer("values")])
+        f.loop(self.tiles, tile, [source, values])
 
         def row(_: Value, carried: list[Value]) -> list[Value]:
             def quads(at: Value, _: list[Value]) -> tuple[Value, list[Value]]:
@@ -193,28 +282,69 @@ class WinogradKernel(Kernel):
             f.loop_until(f.offset(carried[0], self.position_bytes), carried[0], quads)
             return [f.offset(carried[0], stride)]
 
-        f.loop(size, row, [f.pointer("values")])
+        f.loop(size, row, [values])
 
-    def _blocks(self, f: KernelFunction, output: Value) -> None:
-        def block(record: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
-            weights = self.multiply(f, carried[0])
-            start = f.offset(output, f.load(I32, record))
+    def _expand(self, f: KernelFunction, weights: Value) -> Value:
+        """Transforms a block's weights; in flash each channel has 9 start values, its bias, and 9 words a quad."""
 
-            def channel(_: Value, carried: list[Value]) -> list[Value]:
-                def tile(_: Value, carried: list[Value]) -> list[Value]:
-                    self._transform_back(f, carried[0], carried[2], carried[1])
-                    following = f.offset(carried[1], self.tile * self.pixel_bytes)
-                    return [f.offset(carried[0], 4 * self.channels), following, carried[2]]
+        def channel(_: Value, carried: list[Value]) -> list[Value]:
+            def quad(_: Value, carried: list[Value]) -> list[Value]:
+                source, to = carried
+                self.expand_quad(f, [f.load_i32(source, 4 * i) for i in range(9)], to)
+                return [f.offset(source, 36), f.offset(to, 8 * self.channels)]
 
-                products, target, fields = carried
-                f.loop(self.tiles, tile, [products, target, fields])
-                return [f.offset(products, 4), f.offset(target, 1), f.offset(fields, self.channel_bytes)]
+            source, start, body = carried
+            words = [f.load_i32(source, 4 * i) for i in range(9)]
+            self.expand_taps(f, words, start, f.add, f.sub, lambda value, to, at: f.store(value, to, at))
+            place = self.transform.bias_position * self.stream_bytes
+            f.store(f.add(f.load_i32(start, place), f.load_i32(source, 36)), start, place)
+            source, _ = f.loop(self.depth // 4, quad, [f.offset(source, 40), body])
+            return [source, f.offset(start, 4), f.offset(body, self.channel_step)]
 
-            f.loop(self.channels, channel, [f.pointer("products"), start, f.offset(record, 4)])
-            return f.offset(record, self.record_bytes), [weights]
+        start = f.pointer("expanded")
+        return f.loop(self.channels, channel, [weights, start, f.offset(start, 4 * self.channels)])[0]
 
-        records = f.pointer("records")
-        f.loop_until(f.offset(records, f.integer("records_bytes")), records, block, [f.pointer("weights")])
+    def expand_taps(
+        self,
+        f: KernelFunction,
+        taps: list[Value],
+        to: Value,
+        add: Operation,
+        sub: Operation,
+        store: Callable[[Value, Value, int], None],
+        rows: int = 1,
+    ) -> None:
+        """Transforms 3 x 3 taps; `store(value, pointer, offset)` takes each position's, which are `stream_bytes` apart
+        from `to` on. `rows` at a time are without a loop."""
+        size, expand = self.transform.size, self.transform.expand
+        columns = f.alloca(I32, 3 * size)
+        for j in range(3):
+            for i, value in enumerate(expand(add, sub, taps[j::3])):
+                f.store(value, columns, 4 * (3 * i + j))
+
+        def row(_: Value, carried: list[Value]) -> list[Value]:
+            column, to = carried
+            for _ in range(rows):
+                values = expand(add, sub, [f.load_i32(column, 4 * j, volatile=True) for j in range(3)])
+                for j, value in enumerate(values):
+                    store(value, to, j * self.stream_bytes)
+                column, to = f.offset(column, 12), f.offset(to, size * self.stream_bytes)
+            return [column, to]
+
+        f.loop(size // rows, row, [columns, to])
+
+    def _tiles_back(self, f: KernelFunction, record: Value, output: Value) -> None:
+        def channel(_: Value, carried: list[Value]) -> list[Value]:
+            def tile(_: Value, carried: list[Value]) -> list[Value]:
+                self._transform_back(f, carried[0], carried[2], carried[1])
+                following = f.offset(carried[1], self.tile * self.pixel_bytes)
+                return [f.offset(carried[0], 4 * self.channels), following, carried[2]]
+
+            products, target, fields = carried
+            f.loop(self.tiles, tile, [products, target, fields])
+            return [f.offset(products, 4), f.offset(target, 1), f.offset(fields, self.channel_bytes)]
+
+        f.loop(self.channels, channel, [f.pointer("products"), output, f.offset(record, 4)])
 
     def _transform_back(self, f: KernelFunction, products: Value, record: Value, output: Value) -> None:
         size, step = self.transform.size, self.product_bytes
@@ -231,12 +361,6 @@ class WinogradKernel(Kernel):
             self.store_row(f, sums, inverse, record, output)
 
         exponents = self.transform.exponents
-        if not self.rolled:
-            for i in range(size):
-                column(i, products)
-            for i in range(self.tile):
-                row(i, products, 4 * (exponents[0] - exponents[i]), f.offset(output, i * self.row_bytes))
-            return
 
         def one_column(_: Value, carried: list[Value]) -> list[Value]:
             column(0, carried[0])
@@ -250,5 +374,14 @@ class WinogradKernel(Kernel):
             inverse = f.select(f.compare("<", inverse, last), f.add(inverse, 4), last)
             return [f.offset(base, size * step), inverse, f.offset(output, self.row_bytes)]
 
-        f.loop(size, one_column, [products])
-        f.loop(self.tile, one_row, [products, f.const(0), output])
+        columns_rolled, rows_rolled = self.rolled
+        if columns_rolled:
+            f.loop(size, one_column, [products])
+        else:
+            for i in range(size):
+                column(i, products)
+        if rows_rolled:
+            f.loop(self.tile, one_row, [products, f.const(0), output])
+        else:
+            for i in range(self.tile):
+                row(i, products, 4 * (exponents[0] - exponents[i]), f.offset(output, i * self.row_bytes))

@@ -9,7 +9,7 @@ import numpy as np
 
 from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, Place, Role
 from compiler.kernels.packing import Int64Array
-from compiler.kernels.problems import Conv2D, Window
+from compiler.kernels.problems import Conv2D
 from compiler.kernels.row_ring_dsp import RingPlan
 from compiler.kernels.winograd import Transform
 from compiler.kernels.winograd_kernel import PARAMETERS, WinogradKernel
@@ -19,15 +19,15 @@ QUAD_ORDER = (0, 2, 1, 3)
 _MOST_SHIFT = 31
 
 
-def fits(layer: Conv2D, transform: Transform, tiles: int, channels: int) -> bool:
+def fits(layer: Conv2D, transform: Transform, tiles: int, channels: int, strip: int) -> bool:
     """Whether the kernels' walk covers a layer: 3x3, stride 1, whole quads of input channels in aligned rows, and an
-    output of at least one group of tiles and one block of channels."""
+    output of at least one group of tiles, `strip` rows of tiles, and one block of channels."""
     w = layer.window
     return (
         (w.kernel_height, w.kernel_width) == (3, 3)
         and (w.stride_height, w.stride_width, w.dilation_height, w.dilation_width) == (1, 1, 1, 1)
         and w.input_channels % 4 == 0
-        and w.output_height >= transform.tile
+        and w.output_height >= transform.tile * max(strip, 1)
         and w.output_width >= transform.tile * tiles
         and w.output_channels >= channels
     )
@@ -51,9 +51,18 @@ def transformed(layer: Conv2D, transform: Transform, both_lanes: bool = False) -
     return weights, starts
 
 
-def inverses(transform: Transform) -> Constant:
-    """The factor's inverse shifted left by 0, 1, ... 31, modulo 2^32."""
-    return words(np.array([transform.inverse << shift for shift in range(_MOST_SHIFT + 1)], object))
+def expandable(layer: Conv2D, transform: Transform, both_lanes: bool = False) -> Int64Array:
+    """What the kernels transform on the fly, as words [outputs, ...]: 9 start values, the bias, and the weights of
+    each quad, 9 words of four int8."""
+    w = layer.window
+    moved = layer.weights.astype(np.int64)
+    if not both_lanes:
+        moved = moved[..., (np.arange(w.input_channels) % 4) < 2]
+    starts = -transform.offset * moved.sum(3).reshape(w.output_channels, 9)
+    bias = layer.bias - (layer.input_zero_point + 128) * layer.weights.astype(np.int64).sum((1, 2, 3))
+    quads = layer.weights.reshape(w.output_channels, 9, -1, 4).transpose(0, 2, 1, 3)
+    body = np.ascontiguousarray(quads).view("<i4").reshape(w.output_channels, -1)
+    return np.concatenate([starts, transform.bias * bias[:, None], body], 1)
 
 
 def words(values: Int64Array) -> Constant:
@@ -61,14 +70,17 @@ def words(values: Int64Array) -> Constant:
 
 
 def arguments(
-    layer: Conv2D, kernel: WinogradKernel, weights: Constant, records: Constant, inverses: Constant
+    layer: Conv2D, kernel: WinogradKernel, weights: Constant, records: Constant
 ) -> tuple[tuple[Argument, ...], int]:
-    """The call's arguments in the order of PARAMETERS, and the scratch bytes: ring, values, products."""
+    """The call's arguments in the order of PARAMETERS, and the scratch bytes: ring, values, products, weights."""
     w, transform = layer.window, kernel.transform
-    ring = ring_plan(w, transform)
-    values = -(-ring.bytes // 8) * 8
-    products = values + transform.positions * kernel.position_bytes
+    ring = replace(RingPlan.of(w), rows=kernel.ring_rows)
     pixels = kernel.tile * kernel.tiles
+    groups = -(-w.output_width // pixels)
+    values = -(-ring.bytes // 8) * 8
+    products = values + max(kernel.strip, 1) * (groups if kernel.strip else 1) * kernel.group_bytes
+    expanded = products + transform.positions * kernel.product_bytes
+    end = expanded + (transform.positions * kernel.stream_bytes if kernel.strip else 0)
     last = w.output_width - pixels
     entries: dict[str, Argument] = {
         "input": INPUT,
@@ -76,20 +88,16 @@ def arguments(
         "weights": weights,
         "records": records,
         "records_bytes": len(records.data),
-        "inverses": inverses,
+        "inverses": words(np.array([transform.inverse << shift for shift in range(_MOST_SHIFT + 1)], object)),
         "values": Place(Role.SCRATCH, offset=values),
         "products": Place(Role.SCRATCH, offset=products),
-        "tile_rows": -(-w.output_height // kernel.tile),
-        "last_row": w.output_height - kernel.tile,
-        "groups": -(-w.output_width // pixels),
+        "tile_rows": -(-w.output_height // kernel.rows_at_once),
+        "last_row": w.output_height - kernel.rows_at_once,
+        "groups": groups,
         "last_input": ring.align + last * w.input_channels,
         "last_output": last * w.output_channels,
+        "expanded": Place(Role.SCRATCH, offset=expanded) if kernel.strip else 0,
     }
     ring_values = ring.arguments(w, layer.input_zero_point ^ 0x80)
     listed = tuple(entries[name] for name in PARAMETERS if name in entries)
-    return (*listed, *ring_values), products + transform.positions * kernel.product_bytes
-
-
-def ring_plan(w: Window, transform: Transform) -> RingPlan:
-    """A ring of the rows of a row of tiles."""
-    return replace(RingPlan.of(w), rows=transform.size)
+    return (*listed, *ring_values), end

@@ -13,8 +13,9 @@ from compiler.kernels.overlap import from_ring
 from compiler.kernels.packing import Int64Array, accumulator_bounds, folded_bias
 from compiler.kernels.problems import Conv2D
 from compiler.kernels.requantize_dsp import Records, plan
+from compiler.kernels.row_ring_dsp import RingPlan
 from compiler.kernels.scalar_core import ScalarCore
-from compiler.kernels.winograd import TRANSFORMS
+from compiler.kernels.winograd import TRANSFORMS, Transform
 from compiler.kernels.winograd_scalar import ScalarRescale, WinogradScalar
 
 _PREFERRED_SHIFT = 17
@@ -23,17 +24,19 @@ _LIMIT = 1 << 31
 
 @dataclass(frozen=True)
 class WinogradShape:
-    """F(`tile` x `tile`, 3x3) with a block of `channels` by `tiles`."""
+    """F(`tile` x `tile`, 3x3) with a block of `channels` by `tiles`; with a `strip`, weights on the fly."""
 
     tile: int
     channels: int
     tiles: int
+    strip: int = 0
 
 
 @dataclass(frozen=True)
 class WinogradForms:
     """The shapes that suit a core, LLVM's flags, and measured instructions: loading a weight, a value, a product; the
-    inputs' transform, a quad and row of a tile; the way back, a channel of a tile, for tiles of 4 and of 2."""
+    inputs' transform, a quad and row of a tile; the way back, a channel of a tile, for tiles of 4 and of 2; the
+    weights' transform for tiles of 4, a quad of a channel."""
 
     shapes: tuple[WinogradShape, ...]
     flags: tuple[str, ...]
@@ -42,6 +45,7 @@ class WinogradForms:
     product: float
     forward: tuple[float, float]
     back: tuple[float, float]
+    expand: float
 
 
 def alternatives(core: ScalarCore, forms: WinogradForms, layer: Conv2D) -> tuple[Lowered, ...]:
@@ -53,7 +57,7 @@ def alternatives(core: ScalarCore, forms: WinogradForms, layer: Conv2D) -> tuple
 def lower(core: ScalarCore, layer: Conv2D, shape: WinogradShape, forms: WinogradForms) -> Lowered | None:
     """The layer in a form; None where the kernel does not cover it, or where numbers may exceed 32 bits."""
     transform, w = TRANSFORMS[shape.tile], layer.window
-    if not common.fits(layer, transform, shape.tiles, shape.channels):
+    if not common.fits(layer, transform, shape.tiles, shape.channels, shape.strip):
         return None
     flat = layer.weights.reshape(w.output_channels, -1)
     low, high = accumulator_bounds(flat, layer.bias, layer.input_zero_point)
@@ -70,25 +74,35 @@ def lower(core: ScalarCore, layer: Conv2D, shape: WinogradShape, forms: Winograd
         depth=w.input_channels,
         pixel_bytes=w.output_channels,
         row_bytes=w.output_width * w.output_channels,
-        copy_bytes=common.ring_plan(w, transform).copy_bytes,
+        copy_bytes=RingPlan.of(w).copy_bytes,
+        strip=shape.strip,
         core=core,
         rescale=rescale,
         flags=forms.flags,
     )
-    weights, starts = common.transformed(layer, transform, core.unsigned_inputs)
     first = common.block_starts(w.output_channels, shape.channels)
     members = first[:, None] + np.arange(shape.channels)
-    # [blocks, positions, inputs, channels] as int16 behind the start values [blocks, positions, channels].
-    values = weights[members].transpose(0, 2, 3, 1).reshape(len(first), transform.positions, -1)
-    body = np.ascontiguousarray(values, "<i2").view("<u4")
-    head = (starts[members].transpose(0, 2, 1) & 0xFFFFFFFF).astype("<u4")
-    stream = Constant(np.concatenate([head, body], 2).tobytes())
+    if shape.strip:
+        stream = common.words(common.expandable(layer, transform, core.unsigned_inputs)[members])
+    else:
+        stream = _stored(layer, transform, members, core.unsigned_inputs)
     table = np.concatenate([first[:, None], fields[members].reshape(len(first), -1)], 1)
-    arguments, scratch = common.arguments(layer, kernel, stream, common.words(table), common.inverses(transform))
+    arguments, scratch = common.arguments(layer, kernel, stream, common.words(table))
     r = layer.requantization
     call = KernelCall(kernel, (*arguments, r.maximum - r.minimum, r.minimum))
     instructions = _instructions(layer, kernel, forms)
-    return Lowered((call,), scratch, layer.macs, instructions=instructions, overlaps=(from_ring(w, shape.tile),))
+    return Lowered(
+        (call,), scratch, layer.macs, instructions=instructions, overlaps=(from_ring(w, kernel.rows_at_once),)
+    )
+
+
+def _stored(layer: Conv2D, transform: Transform, members: Int64Array, both_lanes: bool) -> Constant:
+    """int16 [blocks, positions, inputs, channels] behind the start values, int32 [blocks, positions, channels]."""
+    weights, starts = common.transformed(layer, transform, both_lanes)
+    values = weights[members].transpose(0, 2, 3, 1).reshape(len(members), transform.positions, -1)
+    body = np.ascontiguousarray(values, "<i2").view("<u4")
+    head = (starts[members].transpose(0, 2, 1) & 0xFFFFFFFF).astype("<u4")
+    return Constant(np.concatenate([head, body], 2).tobytes())
 
 
 def _rescale(
@@ -120,6 +134,8 @@ def _instructions(layer: Conv2D, kernel: WinogradScalar, forms: WinogradForms) -
     quad = 4 * (forms.weight * channels + forms.value * tiles + forms.product * channels * tiles) + 6
     multiplications = kernel.transform.positions * (quads * quad + channels * tiles + channels + 8)
     inputs = kernel.transform.size * quads * tiles * forms.forward[kind]
-    blocks = -(-w.output_channels // channels) * (multiplications + channels * tiles * forms.back[kind])
-    groups = -(-w.output_height // kernel.tile) * -(-w.output_width // (kernel.tile * tiles))
-    return round(groups * (inputs + blocks))
+    blocks = -(-w.output_channels // channels)
+    groups = -(-w.output_width // (kernel.tile * tiles)) * max(kernel.strip, 1)
+    one_group = inputs + blocks * (multiplications + channels * tiles * forms.back[kind])
+    expanding = blocks * channels * (quads + 1) * forms.expand if kernel.strip else 0
+    return round(-(-w.output_height // kernel.rows_at_once) * (groups * one_group + expanding))

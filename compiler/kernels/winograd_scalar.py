@@ -67,17 +67,34 @@ class WinogradScalar(WinogradKernel):
         return self.core.pinned
 
     @property
-    def rolled(self) -> bool:
-        # Beyond 2 KB such a core has no plain branch from one end of a function to the other.
-        return self.core.multiplier is not Multiplier.HIGH
+    def rolled(self) -> tuple[bool, bool]:
+        # Without high products a core has no plain branch over more than 2 KB either. Where weights are transformed on
+        # the fly, flash is short.
+        short = bool(self.strip) or self.core.multiplier is not Multiplier.HIGH
+        return short, short
 
     def lanes(self, f: KernelFunction, words: list[Value]) -> tuple[list[Value], list[Value]]:
         return [f.and_(word, 0x00FF00FF) for word in words], [f.and_(f.lshr(word, 8), 0x00FF00FF) for word in words]
 
+    @property
+    def channel_step(self) -> int:
+        return 2
+
+    def expand_quad(self, f: KernelFunction, words: list[Value], to: Value) -> None:
+        def store(value: Value, to: Value, at: int) -> None:
+            # The word is low + high * 2^16, and low fits int16.
+            f.store_i16(value, to, at)
+            f.store_i16(f.lshr(f.add(value, 0x8000), 16), to, at + 2 * self.channels)
+
+        unsigned = [f.xor(word, -0x7F7F7F80) for word in words]
+        for half, pairs in enumerate(self.lanes(f, unsigned)):
+            taps = [f.sub(pair, 0x00800080) for pair in pairs]
+            self.expand_taps(f, taps, f.offset(to, 4 * self.channels * half), f.add, f.sub, store)
+
     def load_quad(self, f: KernelFunction, at: Value, offset: int) -> tuple[Value, Value]:
         return f.load_i32(at, offset, volatile=True), f.load_i32(at, offset + 4, volatile=True)
 
-    def multiply(self, f: KernelFunction, weights: Value) -> Value:
+    def multiply(self, f: KernelFunction, weights: Value, values: Value) -> Value:
         def position(values: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
             weights, products = carried
             totals = [f.load_i32(weights, 4 * c) for c in range(self.channels) for _ in range(self.tiles)]
@@ -89,8 +106,7 @@ class WinogradScalar(WinogradKernel):
                     f.store(totals[c * self.tiles + t], products, 4 * (t * self.channels + c))
             return values, [weights, f.offset(products, self.product_bytes)]
 
-        values = f.pointer("values")
-        end = f.offset(values, self.transform.positions * self.position_bytes)
+        end = f.offset(values, self.group_bytes)
         return f.loop_until(end, values, position, [weights, f.pointer("products")])[1][0]
 
     def _quad(self, f: KernelFunction, values: Value, carried: list[Value]) -> tuple[Value, list[Value]]:

@@ -154,6 +154,18 @@ def test_dsp(name: str, tile: int, tiles: int, tmp_path: Path) -> None:
     check("cortex-m4", layer, lowered, tmp_path)
 
 
+@pytest.mark.parametrize(("tiles", "strip"), [(2, 1), (1, 1), (1, 2)])
+@pytest.mark.parametrize("name", CASES)
+def test_dsp_weights_on_the_fly(name: str, tiles: int, strip: int, tmp_path: Path) -> None:
+    layer = CASES[name].layer
+    lowered = winograd_lowering_dsp.lower(layer, 4, tiles, strip)
+    if layer.window.output_width < 4 * tiles or layer.window.output_height < 4 * strip:
+        assert lowered is None
+        return
+    assert lowered is not None
+    check("cortex-m4", layer, lowered, tmp_path)
+
+
 def _scalar(core: str, layer: Conv2D, shape: WinogradShape) -> Lowered | None:
     isa = isa_of(core)
     return winograd_lowering_scalar.lower(isa.core, layer, shape, isa.winograd)
@@ -177,7 +189,7 @@ def test_scalar(core: str, shape: WinogradShape, name: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("core", "shape"), SCALAR)
 def test_scalar_shapes(core: str, shape: WinogradShape, tmp_path: Path) -> None:
-    layer = Case(9, 17, 8, 9, input_zero_point=-5, zero_point=3, seed=1).layer
+    layer = Case(10, 17, 8, 9, input_zero_point=-5, zero_point=3, seed=1).layer
     lowered = _scalar(core, layer, shape)
     assert lowered is not None
     check(core, layer, lowered, tmp_path)
