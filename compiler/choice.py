@@ -27,6 +27,9 @@ SHARING = 800
 SCRATCH_SHARE, SCRATCH_MOST = 3 / 16, 6144
 """Scratch memory may raise the arena above the tensors' lower bound by this part, and by so many bytes, without
 need."""
+APART_MOST, ROOMY_GAIN = 5632, 0.1
+"""BALANCED: where a tenth of the instructions goes, the arena may be what tensors without overlap take, and an eighth,
+at most so many bytes."""
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 
 
@@ -52,21 +55,34 @@ def choose(schedule: Schedule, settings: Settings, model_bytes: int) -> Schedule
     least = [min(_candidates(d), key=lambda o: o.scratch_bytes) for d in schedule.dispatches]
     smallest = _with(schedule, least)
     buffers, sharings = smallest.lifetimes(keep_inputs=False), smallest.sharings(keep_inputs=False)
-    bound = lower_bound(buffers[: len(schedule.buffer_bytes)], sharings)
-    arena = max(lower_bound(buffers, sharings), bound + min(int(bound * SCRATCH_SHARE), SCRATCH_MOST))
+    tensors, needed_at_least = buffers[: len(schedule.buffer_bytes)], lower_bound(buffers, sharings)
+    bound = lower_bound(tensors, sharings)
+    arena = max(needed_at_least, bound + min(int(bound * SCRATCH_SHARE), SCRATCH_MOST))
+    chosen = _within(schedule, smallest, settings, model_bytes, arena)
+    if settings.optimize is Optimize.BALANCED:
+        apart = lower_bound(tensors)
+        roomy = _within(schedule, smallest, settings, model_bytes, apart + min(apart // 8, APART_MOST))
+        if _instructions(roomy) <= (1 - ROOMY_GAIN) * _instructions(chosen):
+            chosen = roomy
+    return _with(schedule, chosen)
+
+
+def _within(schedule: Schedule, smallest: Schedule, settings: Settings, model_bytes: int, arena: int) -> list[Lowered]:
+    """The choice for an arena of so many bytes; `smallest` is the schedule with the least scratch memory."""
     options = [
         [_Option(o, _flash(o)) for o in _candidates(d) if _fits(smallest, d, o, arena)]
-        or [_Option(small, _flash(small))]
-        for d, small in zip(schedule.dispatches, least, strict=True)
+        or [_Option(small.lowered, _flash(small.lowered))]
+        for d, small in zip(schedule.dispatches, smallest.dispatches, strict=True)
     ]
     if settings.optimize is Optimize.SIZE:
-        chosen = [min(each, key=lambda o: (o.flash, o.lowered.instructions)).lowered for each in options]
-    else:
-        limit = _flash_limit(schedule, settings, model_bytes)
-        chosen = _improved(options, list(_fewest(options, limit)), limit)
-        if settings.optimize is Optimize.BALANCED:
-            chosen = _shared(options, chosen)
-    return _with(schedule, chosen)
+        return [min(each, key=lambda o: (o.flash, o.lowered.instructions)).lowered for each in options]
+    limit = _flash_limit(schedule, settings, model_bytes)
+    chosen = _improved(options, list(_fewest(options, limit)), limit)
+    return _shared(options, chosen) if settings.optimize is Optimize.BALANCED else chosen
+
+
+def _instructions(chosen: Sequence[Lowered]) -> int:
+    return sum(lowered.instructions for lowered in chosen)
 
 
 def _candidates(dispatch: Dispatch) -> tuple[Lowered, ...]:
@@ -143,7 +159,7 @@ def _improved(options: Sequence[Sequence[_Option]], chosen: list[Lowered], limit
 def _shared(options: Sequence[Sequence[_Option]], chosen: list[Lowered]) -> list[Lowered]:
     """Gives up kernels that one operator alone uses, where that costs little."""
     for i, each in enumerate(options):
-        flash, most = _flash(*chosen), sum(lowered.instructions for lowered in chosen) / SHARING
+        flash, most = _flash(*chosen), _instructions(chosen) / SHARING
         used = {call.kernel for other in (*chosen[:i], *chosen[i + 1 :]) for call in other.calls}
         for option in each:
             if not all(call.kernel in used for call in option.lowered.calls):

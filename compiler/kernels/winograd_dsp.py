@@ -47,8 +47,8 @@ class WinogradDsp(WinogradKernel):
 
     @property
     def rolled(self) -> tuple[bool, bool]:
-        # Where weights are transformed on the fly, flash is short; the deeper the layer, the less the way back counts.
-        return bool(self.strip), self.strip > 0 and self.depth > 32
+        # Where weights are transformed on the fly, flash is short.
+        return bool(self.strip), bool(self.strip)
 
     @property
     def channel_step(self) -> int:

@@ -87,9 +87,14 @@ class WinogradScalar(WinogradKernel):
             f.store_i16(f.lshr(f.add(value, 0x8000), 16), to, at + 2 * self.channels)
 
         unsigned = [f.xor(word, -0x7F7F7F80) for word in words]
-        for half, pairs in enumerate(self.lanes(f, unsigned)):
-            taps = [f.sub(pair, 0x00800080) for pair in pairs]
-            self.expand_taps(f, taps, f.offset(to, 4 * self.channels * half), f.add, f.sub, store)
+
+        def half(_: Value, carried: list[Value]) -> list[Value]:
+            to, shift = carried
+            taps = [f.sub(f.and_(f.lshr(word, shift), 0x00FF00FF), 0x00800080) for word in unsigned]
+            self.expand_taps(f, taps, to, f.add, f.sub, store)
+            return [f.offset(to, 4 * self.channels), f.const(8)]
+
+        f.loop(2, half, [to, f.const(0)])
 
     def load_quad(self, f: KernelFunction, at: Value, offset: int) -> tuple[Value, Value]:
         return f.load_i32(at, offset, volatile=True), f.load_i32(at, offset + 4, volatile=True)
