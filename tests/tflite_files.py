@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import flatbuffers
@@ -12,13 +12,13 @@ import numpy as np
 import tflite
 from numpy.typing import NDArray
 
-TYPES = {"float32": 0, "int32": 2, "int64": 4, "int8": 9}
+TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9}
 
 
 @dataclass(frozen=True)
 class FileTensor:
-    """A tensor as the file describes it. `scale` above zero quantises it; `data` makes it constant; `signature` is
-    its shape with -1 for unknown sizes."""
+    """A tensor as the file describes it. `scale` above zero quantises it (`scales`: one for each index along `axis`);
+    `data` makes it constant; `signature` is its shape with -1 for unknown sizes."""
 
     name: str
     shape: tuple[int, ...]
@@ -27,6 +27,9 @@ class FileTensor:
     data: NDArray[Any] | None = None
     signature: tuple[int, ...] = ()
     is_variable: bool = False
+    zero_point: int = 0
+    scales: tuple[float, ...] = ()
+    axis: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,14 @@ class FileSignature:
 
 @dataclass(frozen=True)
 class FileOperator:
-    """An operator without option table: the name of a builtin, or another word for a custom one."""
+    """An operator: the name of a builtin, or another word for a custom one. `options` are the fields of its option
+    table, which is called `table`; lists of int32 are given as tuples."""
 
     op: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    table: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def tflite_file(
@@ -72,6 +78,7 @@ def tflite_file(
             Inputs=_ints(builder, o.inputs),
             Outputs=_ints(builder, o.outputs),
             OpcodeIndex=names.index(o.op),
+            **_options(builder, o),
         )
         for o in operators
     ]
@@ -117,10 +124,13 @@ def _tensor(builder: Any, tensor: FileTensor, buffer: int) -> int:
     }
     if tensor.signature:
         fields["ShapeSignature"] = _ints(builder, tensor.signature)
-    if tensor.scale:
-        scale = builder.CreateNumpyVector(np.array([tensor.scale], np.float32))
-        zero_point = builder.CreateNumpyVector(np.zeros(1, np.int64))
-        fields["Quantization"] = _table(builder, "QuantizationParameters", Scale=scale, ZeroPoint=zero_point)
+    scales = tensor.scales or ((tensor.scale,) if tensor.scale else ())
+    if scales:
+        scale = builder.CreateNumpyVector(np.array(scales, np.float32))
+        zero_point = builder.CreateNumpyVector(np.full(len(scales), tensor.zero_point, np.int64))
+        fields["Quantization"] = _table(
+            builder, "QuantizationParameters", Scale=scale, ZeroPoint=zero_point, QuantizedDimension=tensor.axis
+        )
     return _table(builder, "Tensor", **fields)
 
 
@@ -139,6 +149,14 @@ def _signature(builder: Any, signature: FileSignature) -> int:
     )
 
 
+def _options(builder: Any, operator: FileOperator) -> dict[str, int]:
+    if not operator.table:
+        return {}
+    fields = {k: _ints(builder, v) if isinstance(v, tuple) else v for k, v in operator.options.items()}
+    held = _table(builder, operator.table, **fields)
+    return {"BuiltinOptionsType": getattr(tflite.BuiltinOptions, operator.table), "BuiltinOptions": held}
+
+
 def _code(builder: Any, name: str) -> int:
     number = getattr(tflite.BuiltinOperator, name, None)
     if number is None:
@@ -147,10 +165,10 @@ def _code(builder: Any, name: str) -> int:
     return _table(builder, "OperatorCode", BuiltinCode=number)
 
 
-def _table(builder: Any, name: str, **fields: int) -> int:
+def _table(builder: Any, name: str, **fields: Any) -> int:
     _call(f"{name}Start")(builder)
-    for field, value in fields.items():
-        _call(f"{name}Add{field}")(builder, value)
+    for key, value in fields.items():
+        _call(f"{name}Add{key}")(builder, value)
     return int(_call(f"{name}End")(builder))
 
 

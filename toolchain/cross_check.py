@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from compiler.graph import DType, Graph
 from toolchain.comparison import Difference, compare
-from toolchain.oracles import Oracle, Question, ask
+from toolchain.oracles import Answer, Oracle, Question, ask
 from toolchain.report import short_name
 from toolchain.rows import Samples
 from toolchain.tflite_outputs import file_outputs, tensor_count, with_outputs
@@ -22,6 +22,7 @@ Arrays = Sequence[NDArray[Any]]
 NUMBERS = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.FLOAT32, DType.BOOL)
 
 EXPECTED = {
+    ("tflm", "RELU"): "TFLite Micro does not round the ratio of scales to float32",
     ("tflm", "RELU6"): "TFLite Micro clamps without rescaling",
     ("tflm", "RELU_N1_TO_1"): "TFLite Micro clamps without rescaling",
     ("tflm", "TRANSPOSE_CONV"): "TFLite Micro saturates int16 sums wrongly",
@@ -91,26 +92,40 @@ def first_divergence(graph: Graph, computed: Tensors, expected: Tensors) -> tupl
     return None, compared
 
 
-def cross_check(
-    graph: Graph, model: bytes, samples: Samples, computed: Tensors, outputs: Arrays, oracles: Sequence[Oracle]
-) -> list[Finding]:
-    """Asks each oracle for every operator's output. `graph` is the model as its file states it; `computed` its
-    operators' outputs [rows, *shape] by tensor, `outputs` those of the model."""
-    last = file_outputs(model)
-    shown = sorted({*_shown(graph, model), *last})
-    question = Question(with_outputs(model, shown), samples.inputs)
-    findings = []
-    for oracle in oracles:
-        (answer,) = ask(oracle, [question])
+@dataclass(frozen=True)
+class Computed:
+    """What we computed: `graph` is the model as its file states it, `tensors` its operators' outputs [rows, *shape] by
+    tensor, `outputs` those of the model."""
+
+    graph: Graph
+    model: bytes
+    samples: Samples
+    tensors: Tensors
+    outputs: Arrays
+
+    @property
+    def shown(self) -> list[int]:
+        """The operators' outputs that an oracle is asked for, and the model's."""
+        return sorted({*_shown(self.graph, self.model), *file_outputs(self.model)})
+
+    def question(self) -> Question:
+        return Question(with_outputs(self.model, self.shown), self.samples.inputs)
+
+    def finding(self, oracle: Oracle, answer: Answer) -> Finding:
+        """What an oracle's answer says."""
         if isinstance(answer, str):
-            findings.append(Finding(oracle, answer))
-            continue
-        values = dict(zip(shown, answer, strict=True))
-        expected = {i: a for i, a in values.items() if i in computed and a.size == computed[i].size}
-        first, compared = first_divergence(graph, computed, expected)
-        same = [values[i].reshape(found.shape) for i, found in zip(last, outputs, strict=True)]
-        findings.append(Finding(oracle, None, compared, first, compare(outputs, same)))
-    return findings
+            return Finding(oracle, answer)
+        values = dict(zip(self.shown, answer, strict=True))
+        expected = {i: a for i, a in values.items() if i in self.tensors and a.size == self.tensors[i].size}
+        first, compared = first_divergence(self.graph, self.tensors, expected)
+        last = [values[i].reshape(a.shape) for i, a in zip(file_outputs(self.model), self.outputs, strict=True)]
+        return Finding(oracle, None, compared, first, compare(self.outputs, last))
+
+
+def cross_check(computed: Sequence[Computed], oracle: Oracle) -> list[Finding]:
+    """Asks an oracle for every operator's output of each model."""
+    answers = ask(oracle, [c.question() for c in computed])
+    return [c.finding(oracle, answer) for c, answer in zip(computed, answers, strict=True)]
 
 
 def _shown(graph: Graph, model: bytes) -> Iterator[int]:

@@ -26,6 +26,8 @@ ENVIRONMENT = ROOT / ".venv-oracle" / "bin" / "python"
 SECONDS = 600.0
 
 Arrays = list[NDArray[Any]]
+Answer = Arrays | str
+"""Outputs, or why there are none."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def _list(python: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def ask(oracle: Oracle, questions: Sequence[Question]) -> list[Arrays | str]:
+def ask(oracle: Oracle, questions: Sequence[Question]) -> list[Answer]:
     """The outputs for each question, [rows, *shape] each, or why there are none."""
     with tempfile.TemporaryDirectory(prefix="tinykiln-") as name:
         folder = Path(name)
@@ -105,7 +107,7 @@ def _answered(folder: Path, stem: str) -> bool:
     return (folder / f"{stem}.out.npz").exists() or (folder / f"{stem}.error").exists()
 
 
-def _answer(folder: Path, stem: str) -> Arrays | str:
+def _answer(folder: Path, stem: str) -> Answer:
     error = folder / f"{stem}.error"
     if error.exists():
         return error.read_text()

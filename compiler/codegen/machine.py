@@ -131,7 +131,8 @@ def _compile(unit: Unit, target: Target) -> tuple[bytes, str]:
 def _serve(flags: Sequence[str]) -> None:
     from llvmlite import binding as llvm
 
-    for flag in flags:
+    # Loops stay loops: LLVM would call memset and memcpy, of which the objects are to be free.
+    for flag in ("-disable-loop-idiom-all", *flags):
         llvm.set_option("tinykiln", flag)
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()

@@ -27,7 +27,7 @@ def same_types(view: OperatorView) -> str | None:
 
 
 def towards_limit(view: OperatorView) -> str | None:
-    """delta leads from start to limit in as many steps as the output has elements."""
+    """The delta leads from start to limit in as many steps as the output has elements."""
     start, limit, delta = (number.item() for number in _numbers(view))
     good = delta != 0 and (limit - start) / delta > 0
     count = int(np.ceil((limit - start) / delta)) if good else 0
@@ -42,4 +42,4 @@ def result(view: OperatorView) -> Array:
     return np.asarray(np.add.accumulate(terms, dtype=start.dtype))
 
 
-DEFINITIONS = (of_constants("RANGE", ("start", "limit", "delta"), (same_types, towards_limit), result),)
+DEFINITIONS = (of_constants("RANGE", ("The start", "The limit", "The delta"), (same_types, towards_limit), result),)

@@ -18,7 +18,7 @@ from compiler.model import Model
 from compiler.reference import evaluate, reset_state
 from compiler.selftest import generate_inputs
 from toolchain.comparison import compare
-from toolchain.cross_check import cross_check, first_divergence
+from toolchain.cross_check import Computed, cross_check, first_divergence
 from toolchain.execution import Execution, execution_of
 from toolchain.oracles import find_oracles
 from toolchain.request import HostRequest, Request
@@ -51,7 +51,8 @@ def verify(request: Request | HostRequest) -> None:
         graph, _operators(execution, graph, model, samples), _references(graph, samples)
     )
     terminal.stage("operators", f"{compared} agree with the reference, on {execution.probe_place}")
-    findings = cross_check(stated, model.data, samples, reference, found, oracles)
+    computed = Computed(stated, model.data, samples, reference, found)
+    findings = [finding for oracle in oracles for finding in cross_check([computed], oracle)]
     for finding in findings:
         terminal.stage("oracle", str(finding))
     if not oracles:

@@ -40,7 +40,8 @@ def check(kernels: str, answer: list[Any] | str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cross_check, "ask", fake)
     graph = read_tflite(TWO_LAYERS, "two.tflite")
     oracle = Oracle(Path("python"), kernels, kernels)
-    (found,) = cross_check.cross_check(graph, TWO_LAYERS, SAMPLES, {1: HIDDEN, 2: OUTPUT}, [OUTPUT], [oracle])
+    computed = cross_check.Computed(graph, TWO_LAYERS, SAMPLES, {1: HIDDEN, 2: OUTPUT}, [OUTPUT])
+    (found,) = cross_check.cross_check([computed], oracle)
     return found
 
 

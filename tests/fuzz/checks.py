@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random models against other runtimes and on cores; what differs is told by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from compiler.compile import as_stated, compile_graph, prepare
+from compiler.errors import UserError
+from compiler.graph import Graph
+from compiler.reference import evaluate
+from tests.fuzz.models import Random, random_model
+from tests.harness import run, target_for
+from tests.programs import Entry, batches, run_program
+from toolchain.comparison import compare
+from toolchain.cross_check import Computed, cross_check
+from toolchain.oracles import Oracle
+from toolchain.rows import Samples
+
+
+def supported(seeds: Sequence[int]) -> list[tuple[Random, Graph]]:
+    """The models that can be compiled, simplified."""
+    found = []
+    for seed in seeds:
+        made = random_model(seed)
+        try:
+            found.append((made, prepare(made.model)))
+        except UserError:
+            continue
+    return found
+
+
+def computed(made: Random) -> Computed:
+    """The reference's tensors of a model as its file states it."""
+    graph = as_stated(made.model)
+    wanted = {i for operator in graph.operators for i in operator.outputs} | set(graph.outputs)
+    rows = []
+    for row in range(len(made.inputs[0])):
+        values = evaluate(graph, [array[row] for array in made.inputs])
+        rows.append({i: np.array(values[i]) for i in wanted})
+    tensors = {i: np.stack([row[i] for row in rows]) for i in rows[0]}
+    outputs = [tensors[i] for i in graph.outputs]
+    return Computed(graph, made.model.data, Samples(made.inputs, (), None), tensors, outputs)
+
+
+def contradictions(seeds: Sequence[int], oracle: Oracle) -> tuple[list[str], int]:
+    """Where the reference is not what an oracle computes, and how many models the oracle could run."""
+    models = [made for made, _ in supported(seeds)]
+    findings = cross_check([computed(made) for made in models], oracle)
+    told = [f"{made.model.name}: {f}" for made, f in zip(models, findings, strict=True) if f.contradicts]
+    return told, sum(f.refusal is None for f in findings)
+
+
+def differences(seeds: Sequence[int], core: str, folder: Path) -> list[str]:
+    """Where compiled models give other outputs than the reference."""
+    entries, expected = [], []
+    for made, graph in supported(seeds):
+        compiled = compile_graph(graph, made.model, target_for(core))
+        entries.append(Entry(compiled, list(zip(*made.inputs, strict=True))))
+        expected.append(computed(made).outputs)
+    if core == "host":
+        results = [run(entry.model, entry.rows, folder) for entry in entries]
+    else:
+        parts = list(batches(entries))
+        results = [r for n, part in enumerate(parts) for r in run_program(part, folder / str(n), 600)]
+    told = []
+    for entry, found, want in zip(entries, results, expected, strict=True):
+        outputs = [np.stack([row[i] for row in found]) for i in range(len(want))]
+        for number, (got, wanted) in enumerate(zip(outputs, want, strict=True)):
+            difference = compare([got], [wanted])
+            if not difference.passed:
+                told.append(f"{entry.model.name}, output {number}: {difference}")
+    return told

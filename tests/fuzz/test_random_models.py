@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random models: the reference is what TFLite Micro and LiteRT compute, and compiled code is what the reference does.
+
+More than the fixed seeds: `python -m tests.fuzz FIRST [COUNT]`, without COUNT until it is stopped.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.fuzz.checks import contradictions, differences, supported
+from tests.fuzz.models import random_model
+from tests.programs import core_boards
+from toolchain.oracles import find_oracles
+
+SEEDS = range(150)
+MANY = range(150, 3000)
+ORACLES = {oracle.kernels: oracle for oracle in find_oracles()}
+REFERENCES = ("tflm", "litert")
+
+
+def test_models_depend_on_their_seed_alone() -> None:
+    first, again, other = random_model(7), random_model(7), random_model(8)
+    assert first.model.data == again.model.data != other.model.data
+    assert all(np.array_equal(a, b) for a, b in zip(first.inputs, again.inputs, strict=True))
+
+
+def test_most_random_models_are_supported() -> None:
+    assert len(supported(SEEDS)) > 0.9 * len(SEEDS)
+
+
+@pytest.mark.parametrize(
+    "seeds", [SEEDS, pytest.param(MANY, marks=pytest.mark.sweep)], ids=["some", "many"]
+)
+@pytest.mark.parametrize("kernels", REFERENCES)
+def test_reference(kernels: str, seeds: range) -> None:
+    if kernels not in ORACLES:
+        pytest.skip(f"{kernels} is not installed: see requirements-oracle.lock")
+    told, answered = contradictions(seeds, ORACLES[kernels])
+    assert answered > 0.8 * len(seeds)
+    assert not told, "\n".join(told)
+
+
+@pytest.mark.parametrize("core", ["host", "cortex-m4f", "rv32imac"])
+def test_compiled(core: str, tmp_path: Path) -> None:
+    told = differences(SEEDS, core, tmp_path)
+    assert not told, "\n".join(told)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("core", core_boards())
+@pytest.mark.parametrize("part", range(4))
+def test_compiled_on_every_core(core: str, part: int, tmp_path: Path) -> None:
+    told = differences(range(150 + 200 * part, 350 + 200 * part), core, tmp_path)
+    assert not told, "\n".join(told)
