@@ -127,10 +127,14 @@ def _refusals(results: Mapping[str, Any]) -> str:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.operators", description="writes docs/OPERATORS.md")
-    parser.add_argument("cores", nargs="*", choices=[*CORES, "host", "all"], metavar="CORE")
+    known = ("host", *CORES)
+    parser.add_argument("cores", nargs="*", metavar="CORE", help=f"all, or some of {', '.join(known)}")
     chosen = parser.parse_args(arguments).cores
+    wrong = sorted(set(chosen) - {*known, "all"})
+    if wrong:
+        parser.error(f"no such core: {', '.join(wrong)}")
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for core in ("host", *CORES) if "all" in chosen else chosen:
+    for core in known if "all" in chosen else chosen:
         results[core] = measure(core)
         write_text(RESULTS, json.dumps(results, indent=1, sort_keys=True) + "\n")
     write_text(TEXT, render(results))

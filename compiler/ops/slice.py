@@ -20,7 +20,7 @@ def ranges(view: OperatorView) -> list[slice]:
 
 
 def inside(view: OperatorView) -> str | None:
-    """begin and size have an entry for each axis, and the block lies inside the input."""
+    """The begin and size have an entry for each axis, and the block lies inside the input."""
     shape = view.input().shape
     begin, size = (view.input(i).constant.reshape(-1).tolist() for i in (1, 2))
     good = len(begin) == len(size) == len(shape) and min(size, default=0) >= -1
@@ -40,8 +40,8 @@ DEFINITIONS = (
             inputs_between(3, 3),
             dtypes(1, DType.INT32, DType.INT64),
             dtypes(2, DType.INT32, DType.INT64),
-            constant(1, "begin"),
-            constant(2, "size"),
+            constant(1, "The begin"),
+            constant(2, "The size"),
             inside,
         ),
         move,

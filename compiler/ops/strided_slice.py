@@ -66,8 +66,8 @@ def slices(view: OperatorView) -> list[range]:
 
 
 def sound_entries(view: OperatorView) -> str | None:
-    """begin, end and strides have one entry for each axis or new axis at most, no stride 0, and one ellipsis at most,
-    which is last or stands for an axis; a shrunk axis names a cell that exists."""
+    """The begin, end and strides have one entry for each axis or new axis at most, no stride 0, and one ellipsis at
+    most, which is last or stands for an axis; a shrunk axis names a cell that exists."""
     a: StridedSliceAttributes = view.attributes
     begin, end, strides = entries(view)
     shape = view.input().shape
@@ -103,9 +103,9 @@ DEFINITIONS = (
         parse,
         (
             inputs_between(4, 4),
-            constant(1, "begin"),
-            constant(2, "end"),
-            constant(3, "strides"),
+            constant(1, "The begin"),
+            constant(2, "The end"),
+            constant(3, "The strides"),
             sound_entries,
             sliced_shape,
         ),
