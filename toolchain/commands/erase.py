@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from compiler.errors import UserError
 from toolchain.commands.flash import settings_of
 from toolchain.flash import session
 from toolchain.flash.fleet import conclude, on_each
 from toolchain.flash.port import Line, open_port
+from toolchain.flash.programs import PROGRAMS
 from toolchain.flash.progress import watched
 from toolchain.request import BoardRequest, flashing_of
 from toolchain.terminal import Terminal
@@ -15,7 +17,10 @@ from toolchain.terminal import Terminal
 def erase(request: BoardRequest) -> None:
     """Erases every sector. Raises FlashError, or for several devices one that lists all."""
     terminal, link = Terminal(request.quiet), request.link
-    settings = settings_of(flashing_of(request.board, link), link)
+    flashing = flashing_of(request.board, link)
+    if flashing.protocol in PROGRAMS:
+        raise UserError("there is no erasing by this protocol", where=request.board.name, got=flashing.protocol)
+    settings = settings_of(flashing, link)
     ports = link.ports
     with watched(terminal, ports) as watcher:
 

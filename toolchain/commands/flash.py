@@ -36,11 +36,11 @@ def flash(request: Request) -> None:
     """Writes build/<board>/<model>/firmware.elf. Raises FlashError, or for several devices one that lists all."""
     terminal, board, link = Terminal(request.quiet), request.board, request.link
     flashing = flashing_of(board, link)
+    if flashing.protocol in PROGRAMS:
+        PROGRAMS[flashing.protocol](terminal, request)
+        return
     elf = request.folder / "firmware.elf"
     plan = plan_of(image_of(read_elf(elf.read_bytes()), board, flashing), flashing)
-    if flashing.protocol in PROGRAMS:
-        PROGRAMS[flashing.protocol](terminal, request, plan)
-        return
     ports = link.ports
     terminal.stage("flash", f"{len(plan.image.data):,} bytes, {len(plan.sectors)} sectors, by {flashing.protocol}")
     with watched(terminal, ports) as watcher:

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 from toolchain.flash.errors import LinkLost, NoAnswer, WrongChip
-from toolchain.flash.plan import Plan
 from toolchain.request import Request
 from toolchain.terminal import Terminal
 
@@ -20,11 +19,12 @@ MOUNTS = ("/media/*/*", "/run/media/*/*", "/mnt/*", "/Volumes/*")
 GONE_S = 20.0
 
 
-def flash_uf2(terminal: Terminal, request: Request, plan: Plan) -> None:
+def flash_uf2(terminal: Terminal, request: Request) -> None:
     """Copies firmware.uf2 to the drive: `port=` is where it is mounted, else it is looked for."""
     drive = Path(request.link.port) if request.link.ports else _find()
-    copy_uf2(request.folder / "firmware.uf2", drive, BOARD_IDS[request.board.image])
-    terminal.line(f"{drive}: {len(plan.image.data):,} bytes taken; the chip has restarted")
+    image = request.folder / "firmware.uf2"
+    copy_uf2(image, drive, BOARD_IDS[request.board.image])
+    terminal.line(f"{drive}: {image.name} of {image.stat().st_size:,} bytes taken; the chip has restarted")
 
 
 def copy_uf2(image: Path, drive: Path, board_id: str, gone_s: float = GONE_S) -> None:
