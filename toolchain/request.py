@@ -216,6 +216,8 @@ def _folder(board: str, models: tuple[Path, ...]) -> Path:
     for model in models:
         if model.stem in (".", ".."):
             raise UserError("the model file's name has no part before its suffix", where="model=", got=model.name)
+        if not model.name.isprintable():
+            raise UserError("the model file's name is not printable text", where="model=", got=ascii(model.name))
     return ROOT / "build" / board / "+".join(model.stem for model in models)
 
 

@@ -23,6 +23,7 @@ from SCons.Script import Action, AlwaysBuild, Default, Environment, GetLaunchDir
 
 from compiler.errors import CheckFailed, UserError
 from toolchain.gcc import compiler_for
+from toolchain.lock import hold
 from toolchain.request import (
     ROOT,
     BoardRequest,
@@ -104,6 +105,8 @@ class Project:
         if request is not None:
             for target in chosen:
                 check_target(request, target.name)
+            # Before SCons looks at any file: it then finds what another process has built.
+            hold(request.folder)
             self._make_firmware(firmware, request)
         needs_device = any(target.needs_board and not target.needs_model for target in chosen)
         device = self._read(read_board_request) if needs_device else None

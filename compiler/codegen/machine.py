@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
+import signal
 import struct
 import subprocess
 import sys
@@ -75,12 +76,17 @@ def _borrow(flags: tuple[str, ...]) -> subprocess.Popen[bytes]:
     with _lock:
         if _idle.get(flags):
             return _idle[flags].pop()
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "compiler.codegen.machine", *flags],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=_ROOT,
-    )
+    # Until the worker has taken charge of it, Ctrl-C is kept from it.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "compiler.codegen.machine", *flags],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=_ROOT,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     with _lock:
         _all.append(worker)
     return worker
@@ -131,6 +137,9 @@ def _compile(unit: Unit, target: Target) -> tuple[bytes, str]:
 def _serve(flags: Sequence[str]) -> None:
     from llvmlite import binding as llvm
 
+    # Ctrl-C reaches the whole group, and the parent tells of it: a worker dies in silence.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
     # Loops stay loops: LLVM would call memset and memcpy, of which the objects are to be free.
     for flag in ("-disable-loop-idiom-all", *flags):
         llvm.set_option("tinykiln", flag)

@@ -24,6 +24,12 @@ def test_another_kind_of_file(checkout: Checkout) -> None:
     assert checkout.left() == []
 
 
+def test_a_name_that_is_no_text(checkout: Checkout) -> None:
+    for name in ("two\nlines.tflite", "latin-\udce9.tflite"):
+        checkout.run(ROOMY, checkout.model(name, GOOD)).refused("name is not printable", ascii(name))
+    assert checkout.left() == []
+
+
 def test_a_folder_is_no_model(checkout: Checkout) -> None:
     checkout.run(ROOMY, "model=models").refused("the model file is not there", "model=models")
 

@@ -4,7 +4,13 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -112,6 +118,43 @@ def test_quiet_prints_the_sizes_alone(fresh: Checkout) -> None:
     found = fresh.run("-Q", *GOOD)
     assert found.code == 0
     assert [line.split()[0] for line in found.out.splitlines()] == ["flash", "code", "RAM", "arena"]
+
+
+@pytest.mark.parametrize("name", ["stdint", "a\"b\\c'd $x %s ??="])
+def test_any_name_of_a_model(checkout: Checkout, name: str) -> None:
+    model = checkout.model(f"{name}.tflite", (checkout.root / "models" / "mnist_nano_int8.tflite").read_bytes())
+    found = checkout.run("board=qemu_m3", model, "run")
+    assert found.code == 0, found.error
+    assert "PASS" in found.out
+
+
+def test_two_at_once_make_one_build(fresh: Checkout) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda _: fresh.run(*GOOD, "run"), range(2)))
+    assert [found.code for found in both] == [0, 0], both
+    assert sorted(found.built for found in both) == [False, True]
+    assert sum("waiting for another one" in found.error for found in both) == 1
+
+
+def test_an_interrupt_is_told_once_and_the_next_run_builds(fresh: Checkout) -> None:
+    command = [sys.executable, "-P", "-m", "SCons", *GOOD]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=fresh.root, stdout=pipe, stderr=pipe, text=True, bufsize=1, start_new_session=True
+    ) as process:
+        assert process.stdout and process.stderr
+        for line in process.stdout:
+            if "LLVM, one object" in line:
+                break
+        time.sleep(0.5)
+        os.killpg(process.pid, signal.SIGINT)
+        process.stdout.read()
+        told = process.stderr.read()
+        assert process.wait(60) != 0
+    assert "Traceback" not in told
+    assert "interrupted" in told
+    assert fresh.left() == []
+    assert fresh.run(*GOOD).built
 
 
 def test_verbose_prints_every_command(fresh: Checkout) -> None:
