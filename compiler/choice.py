@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from compiler.arena import lower_bound, needed
+from compiler.arena import Buffer, lower_bound, needed
 from compiler.kernels.kernel import Constant, Lowered
 from compiler.schedule import Dispatch, Schedule
 from compiler.settings import Optimize, Settings
@@ -24,9 +24,9 @@ FLASH_UNIT = 256
 """Flash is counted in units of so many bytes, rounded up, which bounds the sums that are kept."""
 SHARING = 800
 """BALANCED: an operator uses another's kernel where each KB that it saves costs 1/800 of all instructions at most."""
-SCRATCH_SHARE, SCRATCH_MOST = 3 / 16, 6144
-"""Scratch memory may raise the arena above the tensors' lower bound by this part, and by so many bytes, without
-need."""
+SCRATCH_SHARE, SCRATCH_LEAST, SCRATCH_MOST = 3 / 16, 768, 6144
+"""Scratch memory, and outputs kept apart from inputs, may raise the arena above the tensors' lower bound by this part
+of it, within these bytes, without need."""
 APART_MOST, ROOMY_GAIN = 5632, 0.1
 """BALANCED: where a tenth of the instructions goes, the arena may be what tensors without overlap take, and an eighth,
 at most so many bytes."""
@@ -52,27 +52,29 @@ def choose(schedule: Schedule, settings: Settings, model_bytes: int) -> Schedule
     """The schedule with one lowering for each operator."""
     if not any(d.lowered.alternatives for d in schedule.dispatches):
         return schedule
-    least = [min(_candidates(d), key=lambda o: o.scratch_bytes) for d in schedule.dispatches]
-    smallest = _with(schedule, least)
-    buffers, sharings = smallest.lifetimes(keep_inputs=False), smallest.sharings(keep_inputs=False)
-    tensors, needed_at_least = buffers[: len(schedule.buffer_bytes)], lower_bound(buffers, sharings)
-    bound = lower_bound(tensors, sharings)
-    arena = max(needed_at_least, bound + min(int(bound * SCRATCH_SHARE), SCRATCH_MOST))
-    chosen = _within(schedule, smallest, settings, model_bytes, arena)
+    tensors = schedule.lifetimes(keep_inputs=False)[: len(schedule.buffer_bytes)]
+    bound = max(
+        min(_need(schedule, tensors, d, replace(o, scratch_bytes=0)) for o in _candidates(d))
+        for d in schedule.dispatches
+    )
+    least = max(min(_need(schedule, tensors, d, o) for o in _candidates(d)) for d in schedule.dispatches)
+    arena = max(least, bound + min(max(int(bound * SCRATCH_SHARE), SCRATCH_LEAST), SCRATCH_MOST))
+    chosen = _within(schedule, tensors, settings, model_bytes, arena)
     if settings.optimize is Optimize.BALANCED:
         apart = lower_bound(tensors)
-        roomy = _within(schedule, smallest, settings, model_bytes, apart + min(apart // 8, APART_MOST))
+        roomy = _within(schedule, tensors, settings, model_bytes, max(least, apart + min(apart // 8, APART_MOST)))
         if _instructions(roomy) <= (1 - ROOMY_GAIN) * _instructions(chosen):
             chosen = roomy
     return _with(schedule, chosen)
 
 
-def _within(schedule: Schedule, smallest: Schedule, settings: Settings, model_bytes: int, arena: int) -> list[Lowered]:
-    """The choice for an arena of so many bytes; `smallest` is the schedule with the least scratch memory."""
+def _within(
+    schedule: Schedule, tensors: Sequence[Buffer], settings: Settings, model_bytes: int, arena: int
+) -> list[Lowered]:
+    """The choice for an arena of so many bytes, in which every operator has a lowering that fits."""
     options = [
-        [_Option(o, _flash(o)) for o in _candidates(d) if _fits(smallest, d, o, arena)]
-        or [_Option(small.lowered, _flash(small.lowered))]
-        for d, small in zip(schedule.dispatches, smallest.dispatches, strict=True)
+        [_Option(o, _flash(o)) for o in _candidates(d) if _need(schedule, tensors, d, o) <= arena]
+        for d in schedule.dispatches
     ]
     if settings.optimize is Optimize.SIZE:
         return [min(each, key=lambda o: (o.flash, o.lowered.instructions)).lowered for each in options]
@@ -97,11 +99,11 @@ def _with(schedule: Schedule, chosen: Sequence[Lowered]) -> Schedule:
     return replace(schedule, dispatches=dispatches)
 
 
-def _fits(schedule: Schedule, dispatch: Dispatch, lowered: Lowered, arena: int) -> bool:
-    """Whether the tensors that are alive at a dispatch and its scratch memory fit an arena."""
-    dispatches = (replace(d, lowered=lowered) if d.index == dispatch.index else d for d in schedule.dispatches)
-    changed = replace(schedule, dispatches=tuple(dispatches))
-    return needed(changed.lifetimes(keep_inputs=False), changed.sharings(keep_inputs=False), dispatch.index) <= arena
+def _need(schedule: Schedule, tensors: Sequence[Buffer], dispatch: Dispatch, lowered: Lowered) -> int:
+    """The least memory for the tensors that are alive at a dispatch and its scratch memory."""
+    scratch = Buffer("scratch", lowered.scratch_bytes, dispatch.index, dispatch.index)
+    sharings = schedule.sharings_of(replace(dispatch, lowered=lowered), tensors, keep_inputs=False)
+    return needed([*tensors, scratch], tuple(sharings), dispatch.index)
 
 
 def _flash(*lowered: Lowered) -> int:

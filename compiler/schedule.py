@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from compiler.arena import Buffer, Sharing
@@ -74,19 +75,23 @@ class Schedule:
         return (*tensors, *scratch)
 
     def sharings(self, keep_inputs: bool) -> tuple[Sharing, ...]:
-        """Where an output may lie over an input that dies, by the numbers of `lifetimes`."""
+        """Where outputs may lie over inputs that die, by the numbers of `lifetimes`."""
         buffers = self.lifetimes(keep_inputs)
-        kept = {*self.state.values(), *(self.region_of[t].buffer for t in self.graph.outputs)}
+        return tuple(s for d in self.dispatches for s in self.sharings_of(d, buffers, keep_inputs))
+
+    def sharings_of(self, dispatch: Dispatch, buffers: Sequence[Buffer], keep_inputs: bool) -> Iterator[Sharing]:
+        """Those of one dispatch, `buffers` being the lifetimes."""
+        if len(dispatch.writes) != 1 or not dispatch.lowered.overlaps:
+            return
+        output = dispatch.writes[0].buffer
+        if buffers[output].first != dispatch.index:
+            return
+        kept = {output, *self.state.values(), *(self.region_of[t].buffer for t in self.graph.outputs)}
         if keep_inputs:
             kept |= {self.region_of[t].buffer for t in self.graph.inputs}
-        return tuple(
-            sharing
-            for d in self.dispatches
-            if len(d.writes) == 1 and d.lowered.overlaps and buffers[d.writes[0].buffer].first == d.index
-            for source in sorted({r.buffer for r in d.reads if r is not None} - kept - {d.writes[0].buffer})
-            if buffers[source].last == d.index
-            if (sharing := _sharing(d, source)) is not None
-        )
+        for source in sorted({r.buffer for r in dispatch.reads if r is not None} - kept):
+            if buffers[source].last == dispatch.index and (sharing := _sharing(dispatch, source)) is not None:
+                yield sharing
 
     def __str__(self) -> str:
         lines = []

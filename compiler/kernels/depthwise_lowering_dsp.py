@@ -18,8 +18,11 @@ from compiler.kernels.problems import DepthwiseConv2D, Window
 from compiler.kernels.requantize_dsp import Requantizer, plan
 from compiler.kernels.row_ring_dsp import RingPlan
 
-_PLANES_LIMIT = 12288
-"""Bytes of scratch memory for the two planes; what needs more is cut into bands of rows."""
+_PLANES_LIMITS = 12288, 4096
+"""Bytes of scratch memory for the two planes; what needs more is cut into bands of rows. The second limit is for
+arenas that have not so much room."""
+_SPREAD, _OUTPUT = 5, (16, 25)
+"""Instructions to spread a pair of rows' column of a channel, and of an output by stride: for estimates."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,13 @@ class _Plane:
 
 
 def lower_depthwise_conv_2d(layer: DepthwiseConv2D) -> Lowered:
-    return _lower_plane(layer) if _bands(layer.window) else _lower_pixels(layer)
+    w = layer.window
+    cuts = [_bands(w, limit) for limit in _PLANES_LIMITS]
+    if not cuts[0]:
+        return _lower_pixels(layer)
+    first = _lower_plane(layer, cuts[0])
+    others = [_lower_plane(layer, bands) for bands in cuts[1:] if bands and len(bands) != len(cuts[0])]
+    return replace(first, alternatives=tuple(others))
 
 
 def _lower_pixels(layer: DepthwiseConv2D) -> Lowered:
@@ -110,7 +119,7 @@ def _lower_pixels(layer: DepthwiseConv2D) -> Lowered:
     return Lowered((KernelCall(kernel, arguments),), ring.bytes if padded else 0, layer.macs, overlaps=(order,))
 
 
-def _lower_plane(layer: DepthwiseConv2D) -> Lowered:
+def _lower_plane(layer: DepthwiseConv2D, bands: list[_Band]) -> Lowered:
     w = layer.window
     channels = w.input_channels
     flat = layer.weights.reshape(9, channels).T
@@ -125,12 +134,15 @@ def _lower_plane(layer: DepthwiseConv2D) -> Lowered:
     table = words[members].reshape(len(starts), 2 * words.shape[1])
     if channels % 2:
         table = np.concatenate([table, np.append(np.diff(starts), 0)[:, None]], 1)
-    calls, scratch, bands = [], 0, _bands(w)
+    calls, scratch = [], 0
     for band in bands:
         call, used = _band_call(layer, band, records.form, _words(table), len(starts))
         calls.append(call)
         scratch = max(scratch, used)
-    return Lowered(tuple(calls), scratch, layer.macs, overlaps=_plane_overlaps(w, bands))
+    spread = sum(b.plane.pairs * (w.input_width * _SPREAD + b.plane.words) for b in bands) * channels
+    outputs = w.output_height * w.output_width * channels * _OUTPUT[w.stride_height - 1]
+    overlaps = _plane_overlaps(w, bands)
+    return Lowered(tuple(calls), scratch, layer.macs, instructions=spread + outputs, overlaps=overlaps)
 
 
 def _plane_overlaps(w: Window, bands: list[_Band]) -> tuple[Overlap, ...]:
@@ -153,15 +165,15 @@ class _Band:
     output_offset: int
 
 
-def _bands(w: Window) -> list[_Band]:
+def _bands(w: Window, limit: int) -> list[_Band]:
     """The whole output if its planes are small, else bands of an even number of rows; none where the form does not
     apply."""
     rows, stride = w.output_height, w.stride_height
     whole = _Plane.of(w)
     if whole is None:
         return []
-    if 2 * whole.bytes > _PLANES_LIMIT:
-        pairs = _PLANES_LIMIT // (2 * whole.row_bytes)
+    if 2 * whole.bytes > limit:
+        pairs = limit // (2 * whole.row_bytes)
         rows = max(2, 2 * (pairs - 1) if stride == 1 else (pairs - 1) // 2 * 2)
     bands = []
     for first in range(0, w.output_height, rows):

@@ -21,6 +21,8 @@ from compiler.kernels.row_ring_dsp import RingPlan
 _UNROLLS = (8, 10, 9, 7, 6, 5, 4, 3, 2, 1)
 
 
+_CONVERT = 3
+"""Instructions to convert a quad where it is multiplied."""
 _DIRECT_DEPTH = 1024
 """Beyond this depth a single pixel's buffer (2 bytes an element) is not worth its memory."""
 
@@ -143,20 +145,37 @@ def _as_int8_sums(weights: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 def _lower(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int) -> Lowered:
-    """Small weights are WORDS, with the other form as the alternative; larger ones the other way round."""
+    """Small weights are WORDS, with the other form as the alternative; larger ones the other way round. Where a single
+    pixel has a buffer, reading the input itself is an alternative too."""
     small = matrix.weights.size <= WORDS_LIMIT
-    first, other = (_lower_packed(matrix, pack(matrix, words), pixels, way_of, macs) for words in (small, not small))
-    return replace(first, alternatives=(other,))
+    packed = [pack(matrix, words) for words in (small, not small)]
+    made = [_lower_packed(matrix, weights, pixels, way_of, macs) for weights in packed]
+    if _reads_in_place(made[0], matrix):
+        made += [_lower_packed(matrix, weights, pixels, way_of, macs, direct=True) for weights in packed]
+    return replace(made[0], alternatives=tuple(made[1:]))
+
+
+def _reads_in_place(lowered: Lowered, matrix: Matrix) -> bool:
+    """Whether the kernel gathers one pixel into a buffer and need not."""
+    kernel = lowered.calls[0].kernel
+    assert isinstance(kernel, PatchMatrix)
+    flat = kernel.gather.source is Source.FLAT and kernel.pixels_at_once == 1
+    return flat and lowered.scratch_bytes > 0 and matrix.runs == 1 and matrix.run % 4 == 0
 
 
 def _lower_packed(
-    matrix: Matrix, weights: PackedWeights, pixels: int, way_of: Callable[[int], _Way], macs: int
+    matrix: Matrix,
+    weights: PackedWeights,
+    pixels: int,
+    way_of: Callable[[int], _Way],
+    macs: int,
+    direct: bool = False,
 ) -> Lowered:
     records, quads = weights.records, weights.data.shape[1]
     block, at_once = _block(matrix.channels, pixels, quads)
     starts = _starts(matrix.channels, block)
     way = way_of(at_once)
-    direct = way.gather.source is Source.FLAT and at_once == 1 and _is_direct(matrix, len(starts))
+    direct = direct or (way.gather.source is Source.FLAT and at_once == 1 and _is_direct(matrix, len(starts)))
     if direct:
         overlap = of_groups(_line(matrix, pixels), 1, reads_first=len(starts) == 1)
         way = _Way(Gather(Source.DIRECT, 1, 0), (pixels, matrix.channels, matrix.run), 0, overlap)
@@ -196,7 +215,8 @@ def _lower_packed(
     )
     scratch = way.scratch if once or direct else buffer + buffer_bytes
     gathering = 0 if direct else _GATHER * at_once * padded
-    per_block = quad * padded + 4 * (padded // unroll) + _BLOCK + _OUTPUT * block * at_once
+    converting = _CONVERT * padded if direct else 0
+    per_block = converting + quad * padded + 4 * (padded // unroll) + _BLOCK + _OUTPUT * block * at_once
     instructions = -(-pixels // at_once) * (gathering + len(starts) * per_block)
     call = KernelCall(kernel, arguments)
     return Lowered((call,), scratch, macs, instructions=round(instructions), overlaps=(way.overlap,))

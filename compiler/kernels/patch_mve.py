@@ -7,7 +7,10 @@ output rows share a product where that fills groups of four pixels better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from compiler.codegen.builder import Value
 from compiler.kernels.kernel import (
@@ -127,13 +130,25 @@ class PatchConvMve(Kernel):
 
 
 def lower(layer: Conv2D) -> Lowered:
-    """Any convolution. Reads nothing outside the input: only the scratch copies are read in whole vectors."""
+    """Any convolution. Reads nothing outside the input: only the scratch copies are read in whole vectors.
+
+    The alternatives share a product between fewer output rows.
+    """
+    w = layer.window
+    weights = pad_depth(layer.weights.reshape(w.output_channels, -1), CHUNK)
+    cost = _rows_together(w, weights.shape[1])
+    most = next(rows for rows in cost if cost[rows] <= 1.03 * min(cost.values()))
+    fewer = [r for r in cost if r < most and cost[r] < min((cost[q] for q in cost if q < r), default=1 << 62)]
+    made = (replace(_lower(layer, weights, rows), instructions=cost[rows]) for rows in (most, *fewer))
+    return replace(next(made), alternatives=tuple(made))
+
+
+def _lower(layer: Conv2D, weights: NDArray[np.int8], rows: int) -> Lowered:
+    """`rows` output rows at a time; `weights` [output channels, depth in whole chunks]."""
     w, r = layer.window, layer.requantization
     mode = RequantizeMode.of(r)
     flat = layer.weights.reshape(w.output_channels, -1)
-    weights = pad_depth(flat, CHUNK)
     stride = weights.shape[1]
-    rows = _rows_together(w, stride)
     pixels = rows * w.output_width
     together = w.dilation_width == 1
     product = ProductShape.of(stride, pixels, w.output_channels, mode, _GROUPS)
@@ -170,9 +185,8 @@ def lower(layer: Conv2D) -> Lowered:
     return Lowered((call,), scratch, layer.macs, overlaps=(from_ring(w, rows),))
 
 
-def _rows_together(w: Window, patch_bytes: int) -> int:
-    """How many output rows (a divisor of all) one product takes: the fewest that cost
-    hardly more than the cheapest."""
+def _rows_together(w: Window, patch_bytes: int) -> dict[int, int]:
+    """How many output rows (divisors of all) one product may take, with the instructions of all products."""
     chunks = patch_bytes // CHUNK
     most = min(_PATCH_BYTES, w.output_height * w.output_width * w.output_channels)
     allowed = [
@@ -180,5 +194,7 @@ def _rows_together(w: Window, patch_bytes: int) -> int:
         for rows in range(1, w.output_height + 1)
         if w.output_height % rows == 0 and (rows == 1 or rows * w.output_width * patch_bytes <= most)
     ]
-    cost = {rows: products_cost(chunks, rows * w.output_width, w.output_channels, _GROUPS) / rows for rows in allowed}
-    return next(rows for rows in allowed if cost[rows] <= 1.03 * min(cost.values()))
+    return {
+        rows: products_cost(chunks, rows * w.output_width, w.output_channels, _GROUPS) * (w.output_height // rows)
+        for rows in allowed
+    }

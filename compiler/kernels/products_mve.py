@@ -143,9 +143,10 @@ def emit_products(
     groups: Value,
     count: Value,
     tail: Value | None = None,
+    parts: Value | int = 2,
 ) -> None:
     """outputs[pixel, channel] for all channels of the table; `pixels` and `output` point at pixel 0, `tail` at the
-    copy of the last group where pixels are short."""
+    copy of the last group where pixels are short. With one of the two `parts` there is no last group that overlaps."""
     channels = f.integer("channels")
     limits = output_range(f, shape.mode)
     lanes = [lane // 2 + lane % 2 * 4 for lane in range(8)]
@@ -188,7 +189,7 @@ def emit_products(
         if shape.few:
             group(f.const(0), [pixels, out])
         elif shape.ragged:
-            f.loop(2, part)
+            f.loop(parts, part)
         else:
             f.loop(groups, group, [pixels, out])
         return [
