@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compiler.placement import ALIGNMENT, Neighbours, aligned, search
+from compiler.arena_proof import is_impossible
+from compiler.placement import ALIGNMENT, Neighbours, aligned, search, size_of
 
 __all__ = ["ALIGNMENT", "ArenaPlan", "Buffer", "Sharing", "check_plan", "lower_bound", "needed", "plan_arena"]
 
@@ -63,10 +64,15 @@ def plan_arena(buffers: Sequence[Buffer], sharings: Sequence[Sharing] = (), atte
     Deterministic: the random orders come from a fixed seed. The plan is verified before it is returned.
     """
     sharings = [s for s in sharings if buffers[s.output].first == buffers[s.input].last]
-    bound = lower_bound(buffers, sharings)
-    offsets = search(_neighbours(buffers, sharings), bound, attempts)
-    size = max((o + b.bytes for o, b in zip(offsets, buffers, strict=True)), default=0)
-    plan = ArenaPlan(tuple(buffers), tuple(offsets), aligned(size), bound, tuple(sharings))
+    bound, graph = lower_bound(buffers, sharings), _neighbours(buffers, sharings)
+    offsets = search(graph, bound, attempts // 10)
+    size = size_of(graph, offsets)
+    if size > bound and is_impossible(graph, size - ALIGNMENT):
+        bound = size
+    elif size > bound:
+        offsets = search(graph, bound, attempts)
+        size = size_of(graph, offsets)
+    plan = ArenaPlan(tuple(buffers), tuple(offsets), size, bound, tuple(sharings))
     check_plan(plan)
     return plan
 

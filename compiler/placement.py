@@ -92,7 +92,7 @@ def search(graph: Neighbours, bound: int, attempts: int) -> list[int]:
     best: tuple[int, list[int], list[int]] | None = None
     for order in _rules(graph):
         offsets = place(graph, order)
-        size = _size(graph, offsets)
+        size = size_of(graph, offsets)
         if best is None or size < best[0]:
             best = size, order, offsets
         if size <= bound:
@@ -102,7 +102,7 @@ def search(graph: Neighbours, bound: int, attempts: int) -> list[int]:
     for attempt in range(attempts if len(graph.sizes) > 2 else 0):
         order = _changed(best[1], random) if attempt % 4 else _shuffled(graph, random)
         offsets = place(graph, order)
-        size = _size(graph, offsets)
+        size = size_of(graph, offsets)
         if size <= best[0]:
             best = size, order, offsets
         if size <= bound:
@@ -126,7 +126,7 @@ def place(graph: Neighbours, order: Sequence[int]) -> list[int]:
     return offsets
 
 
-def _size(graph: Neighbours, offsets: Sequence[int]) -> int:
+def size_of(graph: Neighbours, offsets: Sequence[int]) -> int:
     return aligned(max((o + s for o, s in zip(offsets, graph.sizes, strict=True)), default=0))
 
 

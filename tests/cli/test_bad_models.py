@@ -106,7 +106,7 @@ def test_too_large_for_the_flash(checkout: Checkout) -> None:
 
 
 def test_too_large_for_the_ram(checkout: Checkout) -> None:
-    tensors = [FileTensor(name, (1, 5000), scale=1.0) for name in ("x", "y")]
+    tensors = [FileTensor(name, (1, 9000), scale=1.0) for name in ("x", "y")]
     model = tflite_file(tensors, [FileOperator("ADD", (0, 0), (1,))], (0,), (1,))
     found = checkout.run("board=stm32vldiscovery", checkout.model("long.tflite", model))
     found.refused("does not fit on stm32vldiscovery", "where: RAM", "bytes too many in RAM (of 8192", "board=")
