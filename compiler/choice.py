@@ -102,7 +102,7 @@ def _with(schedule: Schedule, chosen: Sequence[Lowered]) -> Schedule:
 def _need(schedule: Schedule, tensors: Sequence[Buffer], dispatch: Dispatch, lowered: Lowered) -> int:
     """The least memory for the tensors that are alive at a dispatch and its scratch memory."""
     scratch = Buffer("scratch", lowered.scratch_bytes, dispatch.index, dispatch.index)
-    sharings = schedule.sharings_of(replace(dispatch, lowered=lowered), tensors, keep_inputs=False)
+    sharings = schedule.sharings_of(replace(dispatch, lowered=lowered), tensors, len(tensors), keep_inputs=False)
     return needed([*tensors, scratch], tuple(sharings), dispatch.index)
 
 

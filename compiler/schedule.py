@@ -10,7 +10,7 @@ from compiler.arena import Buffer, Sharing
 from compiler.graph import ABSENT, Graph, Operator
 from compiler.isa import Isa
 from compiler.kernels.copies import copy_bytes
-from compiler.kernels.kernel import Lowered, Place, Role
+from compiler.kernels.kernel import Lowered, Overlap, Place, Role
 from compiler.ops import operators
 from compiler.ops.definition import OperatorView
 
@@ -76,22 +76,29 @@ class Schedule:
 
     def sharings(self, keep_inputs: bool) -> tuple[Sharing, ...]:
         """Where outputs may lie over inputs that die, by the numbers of `lifetimes`."""
-        buffers = self.lifetimes(keep_inputs)
-        return tuple(s for d in self.dispatches for s in self.sharings_of(d, buffers, keep_inputs))
+        buffers, tensors = self.lifetimes(keep_inputs), len(self.buffer_bytes)
+        return tuple(s for d in self.dispatches for s in self.sharings_of(d, buffers, tensors + d.index, keep_inputs))
 
-    def sharings_of(self, dispatch: Dispatch, buffers: Sequence[Buffer], keep_inputs: bool) -> Iterator[Sharing]:
-        """Those of one dispatch, `buffers` being the lifetimes."""
+    def sharings_of(
+        self, dispatch: Dispatch, buffers: Sequence[Buffer], scratch: int, keep_inputs: bool
+    ) -> Iterator[Sharing]:
+        """Those of one dispatch, `buffers` being the lifetimes and `scratch` the number of its scratch memory."""
         if len(dispatch.writes) != 1 or not dispatch.lowered.overlaps:
             return
-        output = dispatch.writes[0].buffer
-        if buffers[output].first != dispatch.index:
-            return
-        kept = {output, *self.state.values(), *(self.region_of[t].buffer for t in self.graph.outputs)}
+        output = dispatch.writes[0]
+        kept = {output.buffer, *self.state.values(), *(self.region_of[t].buffer for t in self.graph.outputs)}
         if keep_inputs:
             kept |= {self.region_of[t].buffer for t in self.graph.inputs}
+        overlaying = [(scratch, True)]
+        if output.offset == 0 and buffers[output.buffer].first == dispatch.index:
+            overlaying.append((output.buffer, False))
         for source in sorted({r.buffer for r in dispatch.reads if r is not None} - kept):
-            if buffers[source].last == dispatch.index and (sharing := _sharing(dispatch, source)) is not None:
-                yield sharing
+            if buffers[source].last == dispatch.index:
+                for number, is_scratch in overlaying:
+                    overlaps = {o.input: o for o in dispatch.lowered.overlaps if o.scratch == is_scratch}
+                    sharing = _sharing(dispatch, number, overlaps, source)
+                    if sharing is not None:
+                        yield sharing
 
     def __str__(self) -> str:
         lines = []
@@ -103,11 +110,8 @@ class Schedule:
         return "\n".join(lines)
 
 
-def _sharing(dispatch: Dispatch, source: int) -> Sharing | None:
-    """How the output of a dispatch may lie over the buffer `source`, if every operand in it allows that."""
-    output, overlaps = dispatch.writes[0], {o.input: o for o in dispatch.lowered.overlaps}
-    if output.offset:
-        return None
+def _sharing(dispatch: Dispatch, number: int, overlaps: dict[int, Overlap], source: int) -> Sharing | None:
+    """How the buffer `number` may lie over the buffer `source`, if every operand in it has an overlap."""
     found = []
     for position, region in enumerate(dispatch.reads):
         if region is not None and region.buffer == source:
@@ -115,7 +119,7 @@ def _sharing(dispatch: Dispatch, source: int) -> Sharing | None:
             if overlap is None:
                 return None
             by, remainder = overlap.multiple, -region.offset % overlap.multiple
-            found.append(Sharing(output.buffer, source, overlap.distance - region.offset, by, remainder))
+            found.append(Sharing(number, source, overlap.distance - region.offset, by, remainder))
     if len({(s.multiple, s.remainder) for s in found}) > 1:
         return None
     return max(found, key=lambda s: s.distance)

@@ -123,11 +123,13 @@ class KernelCall:
 @dataclass(frozen=True)
 class Overlap:
     """The output may lie over the input operand at position `input`, which nothing needs afterwards, where it is at
-    least `distance` bytes ahead, and by a multiple of `multiple` bytes. See `compiler.kernels.overlap`."""
+    least `distance` bytes ahead, and by a multiple of `multiple` bytes; with `scratch` the scratch memory, in place of
+    the output. See `compiler.kernels.overlap`."""
 
     distance: int
     multiple: int = 1
     input: int = 0
+    scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class Lowered:
     """How one operator runs: kernel calls in order, with the scratch bytes they need (16-byte aligned) and the
     multiply-accumulates they stand for. An alias has no call: each output is a part of an input's memory.
 
-    `overlaps` tell how the only output may lie over inputs; where an input has none, they must be disjoint.
+    `overlaps` tell how the only output and the scratch memory may lie over inputs; without they must be disjoint.
     `alternatives` do the same with other `instructions` (an estimate, 0 where nobody asks), constants or scratch.
     """
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, Lowered, Overlap, Place, Role
-from compiler.kernels.overlap import from_ring, of_groups
+from compiler.kernels.overlap import elementwise, from_ring, of_groups
 from compiler.kernels.patch_gather_dsp import Gather, Source
 from compiler.kernels.patch_matrix_dsp import PatchMatrix
 from compiler.kernels.patch_weights_dsp import WORDS_LIMIT, Matrix, PackedWeights, WeightForm, pack
@@ -218,8 +218,11 @@ def _lower_packed(
     converting = _CONVERT * padded if direct else 0
     per_block = converting + quad * padded + 4 * (padded // unroll) + _BLOCK + _OUTPUT * block * at_once
     instructions = -(-pixels // at_once) * (gathering + len(starts) * per_block)
-    call = KernelCall(kernel, arguments)
-    return Lowered((call,), scratch, macs, instructions=round(instructions), overlaps=(way.overlap,))
+    call, overlaps = KernelCall(kernel, arguments), [way.overlap]
+    if way.gather.source is Source.FLAT and pixels == 1 and scratch and matrix.runs == 1 and not matrix.run % 4:
+        # The only pixel spreads into its buffer, quad by quad.
+        overlaps.append(replace(elementwise(matrix.run // 4, 4, kernel.quad_step), scratch=True))
+    return Lowered((call,), scratch, macs, instructions=round(instructions), overlaps=tuple(overlaps))
 
 
 def _words(values: NDArray[np.int64]) -> Constant:

@@ -98,7 +98,11 @@ def per_image(one: Lowered, images: int, input_bytes: int, output_bytes: int) ->
 
     calls = tuple(moved(call, image) for image in range(images) for call in one.calls)
     others = tuple(per_image(other, images, input_bytes, output_bytes) for other in one.alternatives)
-    overlaps = tuple(of_images(overlap, images, input_bytes, output_bytes) for overlap in one.overlaps)
+    overlaps = tuple(
+        of_images(overlap, images, input_bytes, output_bytes)
+        for overlap in one.overlaps
+        if images == 1 or not overlap.scratch
+    )
     return Lowered(calls, one.scratch_bytes, one.macs * images, (), one.instructions * images, others, overlaps)
 
 

@@ -102,3 +102,13 @@ def _passes(plan: ArenaPlan) -> bool:
     except ValueError:
         return False
     return True
+
+
+def test_a_proof_raises_the_bound_where_distances_add_up() -> None:
+    """Three tensors of one size, each output at least 64 ahead, beside scratch memory: no moment alone needs so much."""
+    buffers = [Buffer("a", 640, 0, 1), Buffer("b", 640, 1, 2), Buffer("c", 640, 2, 3), Buffer("s", 320, 1, 1)]
+    sharings = [Sharing(1, 0, -640), Sharing(2, 1, 64)]
+    plan = plan_arena(buffers, sharings)
+    assert lower_bound(buffers, sharings) == 960
+    assert plan.bytes == plan.lower_bound == 960 + 64
+    check_plan(plan)
