@@ -105,9 +105,9 @@ def _passes(plan: ArenaPlan) -> bool:
 
 
 def test_a_proof_raises_the_bound_where_distances_add_up() -> None:
-    """Three tensors of one size, each output at least 64 ahead, beside scratch memory: no moment alone needs so much."""
-    buffers = [Buffer("a", 640, 0, 1), Buffer("b", 640, 1, 2), Buffer("c", 640, 2, 3), Buffer("s", 320, 1, 1)]
-    sharings = [Sharing(1, 0, -640), Sharing(2, 1, 64)]
+    """Tensors of one size, every second one 64 ahead of its input, beside scratch memory: no moment alone needs more."""
+    buffers = [Buffer(str(i), 640, i, i + 1) for i in range(5)] + [Buffer("s", 320, 1, 1), Buffer("t", 320, 3, 3)]
+    sharings = [Sharing(1, 0, -640), Sharing(2, 1, 64), Sharing(3, 2, -640), Sharing(4, 3, 64)]
     plan = plan_arena(buffers, sharings)
     assert lower_bound(buffers, sharings) == 960
     assert plan.bytes == plan.lower_bound == 960 + 64
