@@ -105,7 +105,7 @@ def _passes(plan: ArenaPlan) -> bool:
 
 
 def test_a_proof_raises_the_bound_where_distances_add_up() -> None:
-    """Tensors of one size, every second one 64 ahead of its input, beside scratch memory: no moment alone needs more."""
+    """Every second tensor is 64 ahead of its input, the others need scratch memory: no moment alone shows it."""
     buffers = [Buffer(str(i), 640, i, i + 1) for i in range(5)] + [Buffer("s", 320, 1, 1), Buffer("t", 320, 3, 3)]
     sharings = [Sharing(1, 0, -640), Sharing(2, 1, 64), Sharing(3, 2, -640), Sharing(4, 3, 64)]
     plan = plan_arena(buffers, sharings)
