@@ -13,6 +13,7 @@ import llvmlite.binding
 from compiler.artifact import CompiledModel, DispatchInfo, Port
 from toolchain.bundle import Bundle
 from toolchain.files import write_text
+from toolchain.guard import guard_of
 from toolchain.link import Image
 from toolchain.options import FirmwareOptions
 from toolchain.sizes import Sizes
@@ -42,6 +43,7 @@ def report_of(image: Image, bundle: Bundle, sizes: Sizes, options: FirmwareOptio
         },
         "stack": {
             "bound": stack.bytes,
+            "guard": guard_of(image.site.board).protection.value,
             "measured": None,
             "path": [{"function": name, "bytes": depth} for name, depth in stack.path],
         },

@@ -16,15 +16,13 @@ from compiler.selftest import tolerance
 from toolchain.bundle import Bundle
 from toolchain.cnames import identifier
 from toolchain.forms import FORMS, form_of
+from toolchain.guard import guard_of
 from toolchain.layout import Layout
 from toolchain.site import Site
 from toolchain.templates import render
 
 STACK_PAINT = 0xC5C5C5C5
 """What start-up writes over the stack; what is left of it shows how deep the stack has been."""
-
-GUARD_BYTES = 16
-"""Painted bytes below the stack's proven size; the console stops if the lowest word changes."""
 
 UART_SPINS = 20_000_000
 """Polls of the UART's transmitter before a byte is given up: the emulator's reader may be slow."""
@@ -114,6 +112,7 @@ def startup(site: Site, layout: Layout, application: str) -> str:
         "board": site.board,
         "twin": site.twin,
         "stack_paint": f"0x{STACK_PAINT:X}",
+        "guard": guard_of(site.board).protection.value,
         "constructors": application == "app",
         "arena_apart": layout.arena_bank != site.banks[0],
         "constants_apart": layout.constants_bank is not None,
@@ -141,6 +140,7 @@ def firmware(site: Site, bundle: Bundle, layout: Layout, application: str) -> st
         "model": model,
         "bundle": bundle,
         "models": bundle.models,
+        "guard": guard_of(site.board),
         "application": application,
         "timer": _timer(site),
         "emulated": site.emulated,
@@ -189,7 +189,7 @@ def linker_script(site: Site, bundle: Bundle, layout: Layout, stack_bytes: int, 
         "arena_bank": layout.arena_bank,
         "arena_apart": layout.arena_bank != site.banks[0],
         "form": form,
-        "guard_bytes": GUARD_BYTES,
+        "guard": guard_of(site.board),
         "stack_bytes": stack_bytes,
         "arm": site.board.core.triple.startswith("thumb"),
     }

@@ -58,7 +58,7 @@ def test_reports_and_stops(tmp_path: Path, name: str, body: str, causes: set[int
     assert invoke.address <= int(match[2], 16) < invoke.address + invoke.size
 
 
-@pytest.mark.parametrize("name", ("qemu_m3", "qemu_rv32imac"))
+@pytest.mark.parametrize("name", ("microbit", "qemu_rv32ec", "qemu_m55"))
 def test_a_broken_stack_guard_stops_the_console(tmp_path: Path, name: str) -> None:
     board = load_board(name)
     body = "extern volatile uint32_t __stack_limit[]; __stack_limit[0] = 1;"

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stack that outgrows its size is stopped where the core can stop it, and the report names the dispatch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from boards.board import Board
+from boards.loader import load_board
+from tests.firmware.emulated import booted
+from tests.firmware.fake import fake_model
+from tests.firmware.test_faults import listen
+from toolchain import link
+from toolchain.decode import decode_fault
+from toolchain.disassembly import Code
+from toolchain.elf import Elf
+from toolchain.firmware import build_firmware
+from toolchain.guard import Protection, guard_of
+from toolchain.options import FirmwareOptions
+from toolchain.report import read_report
+from toolchain.stack import StackBound, stack_bound
+
+TOO_DEEP = """
+extern void touch(volatile uint8_t *p, uint32_t n);
+HIDDEN void touch(volatile uint8_t *p, uint32_t n) { for (uint32_t i = n; i-- > 0;) p[i] = (uint8_t)i; }
+HIDDEN void deep(void) { volatile uint8_t room[1000]; touch(room, sizeof room); }
+"""
+OFF_BY = 600
+
+BOARDS = {
+    "qemu_m3": Protection.MPU,
+    "qemu_m4f": Protection.MPU,
+    "qemu_m7": Protection.MPU,
+    "netduinoplus2": Protection.MPU,
+    "qemu_m33": Protection.LIMIT,
+    "qemu_m55": Protection.LIMIT,
+    "qemu_rv32imac": Protection.PMP,
+    "hifive1b": Protection.PMP,
+}
+
+
+def smaller_bound(elf: Elf, code: Code, board: Board) -> StackBound:
+    """A wrong proof: the stack that is reserved does not do."""
+    right = stack_bound(elf, code, board)
+    return replace(right, program=right.program - OFF_BY)
+
+
+@pytest.mark.parametrize("name", sorted(BOARDS))
+def test_hardware_stops_an_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    board = load_board(name)
+    assert guard_of(board).protection is BOARDS[name]
+    monkeypatch.setattr(link, "stack_bound", smaller_bound)
+    model = fake_model(board, tmp_path, before=TOO_DEEP, body="deep();", flags=("-O1", "-fno-inline"))
+    result = build_firmware(board, model, tmp_path, FirmwareOptions())
+    with booted(board, result.runs) as (console, emulation):
+        console.command("name")
+        emulation.write(b"test%")
+        text = listen(emulation, 1.0)
+    assert "e-[Stack overflow cause " in text and " dispatch 1 SOFTMAX]" in text
+    told = decode_fault(text, result.runs, read_report(result.report))
+    assert told.startswith("stack overflow: ") and "dispatch 1 of fake: SOFTMAX" in told
+
+
+@pytest.mark.parametrize("name", ("qemu_m3", "qemu_rv32imac"))
+def test_the_guard_can_be_read_but_not_written(tmp_path: Path, name: str) -> None:
+    board = load_board(name)
+    before = "extern volatile uint32_t __stack_limit[8], __stack_low[1]; static volatile uint32_t sum;"
+    inside = "for (int i = 0; i < 8; i++) { sum += __stack_limit[i]; } __stack_low[0] = 1;"
+    model = fake_model(board, tmp_path, before=before, body=inside)
+    result = build_firmware(board, model, tmp_path, FirmwareOptions())
+    with booted(board, result.runs) as (console, _):
+        assert console.self_test().failure is None
+    for word in (0, 7):
+        model = fake_model(board, tmp_path, before=before, body=f"__stack_limit[{word}] = 1;")
+        result = build_firmware(board, model, tmp_path, FirmwareOptions())
+        with booted(board, result.runs) as (console, emulation):
+            console.command("name")
+            emulation.write(b"test%")
+            assert "e-[Stack overflow cause " in listen(emulation, 1.0)
