@@ -22,7 +22,11 @@ _CORE = ScalarCore(
 )
 _BLOCKING = Blocking(
     shapes=tuple(BlockShape(channels, 1, 1 + 3 * channels, 6, 45, 40, (4, 3, 2, 1)) for channels in (4, 3, 2, 1)),
-    pairs=tuple(BlockShape(channels, 1, 11 * channels + 5, 4, 45, 40, ()) for channels in (8, 4, 2)),
+    pairs=tuple(
+        BlockShape(channels, 1, channels * (3 * depth + 5) + 2 * depth + 1, 4, 45, 40, depth=depth)
+        for channels in (8, 4, 2)
+        for depth in (2, 4)
+    ),
 )
 _DEPTHWISE = DepthwiseBlocking(
     weights=Weights.STACK,

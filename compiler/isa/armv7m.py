@@ -25,7 +25,7 @@ _BLOCKING = Blocking(
         BlockShape(channels, pixels, channels + pixels + channels * pixels, pixels + 3, 9, 30, (4, 3, 2, 1))
         for channels, pixels in ((2, 2), (4, 1), (2, 1), (1, 2), (1, 1))
     ),
-    pairs=(BlockShape(2, 2, 28, 8, 9, 30, ()),),
+    pairs=(BlockShape(2, 2, 28, 8, 9, 30, depth=2),),
     reach=4095,
 )
 _DEPTHWISE = DepthwiseBlocking(

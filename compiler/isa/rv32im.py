@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from compiler.kernels.conv_product_scalar import Blocking, BlockShape
+from compiler.kernels.conv_product_scalar import Blocking, BlockShape, pair_shape
 from compiler.kernels.depthwise_scalar import Weights
 from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
@@ -34,8 +34,11 @@ _BLOCKING = Blocking(
         for channels, pixels in ((4, 4), (4, 3), (2, 5), (8, 1), (4, 1), (2, 4), (2, 1), (1, 4), (1, 1))
     ),
     pairs=tuple(
-        BlockShape(channels, pixels, 2 * channels + 2 * pixels + 6 * channels * pixels, 6, 13, 30, ())
-        for channels, pixels in ((2, 6), (2, 4), (2, 3))
+        pair_shape(channels, pixels, depth, output=13, fixed=fixed)
+        for channels, pixels, depth, fixed in (
+            *((4, 3, 2, 4), (4, 3, 3, 10), (2, 6, 2, 4), (2, 5, 2, 3), (2, 4, 2, 3), (2, 3, 2, 2), (4, 2, 4, 5)),
+            *((16, 1, 4, 6), (16, 1, 5, 6), (8, 1, 2, 4), (8, 1, 4, 4), (8, 1, 6, 4)),
+        )
     ),
     reach=2047,
 )

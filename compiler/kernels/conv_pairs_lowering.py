@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from compiler.kernels.conv_pairs_scalar import ConvPairs, pack_stream
+from compiler.kernels.conv_pairs_scalar import ConvPairs
 from compiler.kernels.conv_product_scalar import (
     Blocking,
     BlockShape,
@@ -19,6 +19,7 @@ from compiler.kernels.conv_product_scalar import (
 from compiler.kernels.conv_rows_scalar import Copy
 from compiler.kernels.kernel import Constant, KernelCall, Lowered, Place, Role
 from compiler.kernels.overlap import from_ring
+from compiler.kernels.pair_windows import Packing, pack_block
 from compiler.kernels.problems import Window
 from compiler.kernels.scalar_core import ScalarCore
 
@@ -26,33 +27,51 @@ SCRATCH_LEAST, SCRATCH_MOST = 2048, 5200
 """Bytes. Between them a sixth of the input and output, so that small models stay small."""
 SCRATCH_LIMIT = 20000
 """Bytes that a layer takes at most, where the arena has room."""
+OFFSET_LIMIT = 1 << 16
+"""Offsets of inputs are halfwords; those of copies are below SCRATCH_LIMIT."""
 
 
 def candidates(core: ScalarCore, blocking: Blocking, product: Product) -> Iterator[Candidate]:
-    """Lowerings with two taps a multiplication: for each block shape, and for each split of a pointwise layer's
-    pixels into rows (a longer row expands its weights less often, and takes more scratch)."""
+    """Lowerings with two taps a multiplication: for each block shape, for each split of a pointwise layer's pixels
+    into rows (a longer row expands its weights less often, and takes more scratch), with weights expanded in flash
+    and not, with inputs copied as pairs or, one pixel at a time, not."""
     if product.filter_zero_point or product.window.input_channels % 2:
         return
-    for channels in sorted({shape.channels for shape in blocking.pairs if shape.channels <= len(product.weights)}):
-        starts = block_starts(len(product.weights), channels)
-        streams = [pack_stream(product.weights[start : start + channels]) for start in starts]
-        for w in _windows(product.window):
-            for shape in blocking.pairs:
-                plan = _Plan(shape, w, streams)
-                reach = (shape.pixels - 1) * 2 * w.stride_width * w.input_channels
-                if shape.channels != channels or shape.pixels > w.output_width or reach > blocking.reach:
-                    continue
-                if plan.scratch <= SCRATCH_LIMIT:
+    outputs = len(product.weights)
+    packed: dict[tuple[int, int], list[Packing]] = {}
+    for shape in blocking.pairs:
+        windows = [w for w in _windows(product.window) if _suits(blocking, shape, w)]
+        if shape.channels > outputs or not windows:
+            continue
+        key = shape.channels, shape.depth
+        if key not in packed:
+            starts = block_starts(outputs, shape.channels)
+            packed[key] = [pack_block(product.weights[s : s + shape.channels], shape.depth) for s in starts]
+        for w in windows:
+            for stored, copies in ((False, True), (True, True), (True, False)):
+                plan = _Plan(shape, w, packed[key], stored, copies)
+                direct = shape.pixels == 1 and w.is_pointwise and w.input_channels <= OFFSET_LIMIT
+                if (copies or direct) and plan.scratch <= SCRATCH_LIMIT:
                     yield _candidate(core, blocking, product, plan)
+
+
+def _suits(blocking: Blocking, shape: BlockShape, w: Window) -> bool:
+    """Whether rows hold a block, whose pixels are in reach of constant offsets."""
+    return shape.pixels <= w.output_width and (
+        (shape.pixels - 1) * 2 * w.stride_width * w.input_channels <= blocking.reach
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """A block shape, the window with its pixels in rows, and the blocks' streams with their expanded bytes."""
+    """A block shape, the window with its pixels in rows, the blocks' windows, whether they are stored expanded, and
+    whether inputs are copied as pairs."""
 
     shape: BlockShape
     window: Window
-    streams: list[tuple[bytes, int]]
+    blocks: list[Packing]
+    stored: bool
+    copies: bool
 
     @property
     def segments(self) -> int:
@@ -65,12 +84,18 @@ class _Plan:
 
     @property
     def expanded(self) -> int:
-        return max(size for _, size in self.streams)
+        return 0 if self.stored else max(block.expanded for block in self.blocks)
+
+    @property
+    def flash(self) -> int:
+        return sum(block.stream_bytes(self.stored) for block in self.blocks)
 
     @property
     def scratch(self) -> int:
         """Segment pointers, a block's stream, the ring; a last pair of one tap may reach behind that."""
         w = self.window
+        if not self.copies:
+            return 0
         span = (w.kernel_height - 1) * w.dilation_height + 1
         ring = span * (w.pad_left + w.input_width + w.pad_right) * w.input_channels * 2
         return self.pointers + self.expanded + ring + 4
@@ -78,18 +103,19 @@ class _Plan:
     def cost(self, blocking: Blocking) -> float:
         shape, w = self.shape, self.window
         groups = -(-w.output_width // shape.pixels)
-        per_window = 8 + 8 * shape.channels
-        windows = sum((size - 4 * self.segments) // per_window for _, size in self.streams)
+        windows = sum(block.windows for block in self.blocks)
         block = blocking.segment * self.segments + shape.block + shape.channels * shape.pixels * shape.output
-        row = groups * (windows * (shape.step + shape.iteration) + len(self.streams) * block)
-        row += windows * (10 + 10 * shape.channels)
+        row = groups * (windows * (shape.step + shape.iteration) + len(self.blocks) * block)
+        row += 0 if self.stored else windows * shape.depth * (5 + 5 * shape.channels)
+        if not self.copies:
+            return w.output_height * (row + groups * windows * shape.depth * 3)
         # Rows are copied pair by pair rather than word by word.
         return w.output_height * row + w.input_height * w.input_width * w.input_channels * 4.5
 
 
 def _candidate(core: ScalarCore, blocking: Blocking, product: Product, plan: _Plan) -> Candidate:
     cost, modest = plan.cost(blocking), plan.scratch <= _allowance(plan.window)
-    return Candidate(cost, lambda: _lower(core, product, plan), plan.scratch, modest)
+    return Candidate(cost, lambda: _lower(core, product, plan), plan.flash, plan.scratch, modest)
 
 
 def _windows(w: Window) -> list[Window]:
@@ -119,17 +145,20 @@ def _lower(core: ScalarCore, product: Product, plan: _Plan) -> Lowered:
         form=table.form,
         channels=shape.channels,
         pixels=shape.pixels,
-        copy=Copy.PAIRS,
+        copy=Copy.PAIRS if plan.copies else Copy.NONE,
         single=segments == 1,
         shared=table.shared,
+        depth=shape.depth,
+        stored=plan.stored,
         pitch=2 * w.stride_width * w.input_channels if shape.pixels > 1 else 0,
     )
+    unit = 2 if plan.copies else 1
     values = geometry(w, kernel, product.input_zero_point * 0x10001, segments, plan.pointers + plan.expanded)
     values |= channel_entries(table, starts, shape.channels)
     values |= {
-        "weights": Constant(b"".join(stream for stream, _ in plan.streams)),
+        "weights": Constant(b"".join(block.stream(plan.stored, unit) for block in plan.blocks)),
         "segment_bytes": 0,
-        "expanded": Place(Role.SCRATCH, offset=plan.pointers),
+        "expanded": 0 if plan.stored else Place(Role.SCRATCH, offset=plan.pointers),
     }
     call = KernelCall(kernel, tuple(values[name] for name in ConvPairs.parameters))
-    return Lowered((call,), plan.scratch, product.macs, overlaps=(from_ring(w),))
+    return Lowered((call,), plan.scratch, product.macs, overlaps=(from_ring(w),) if plan.copies else ())

@@ -19,7 +19,7 @@ from compiler.kernels.scalar_requantize import WORDS, ChannelTable, channel_tabl
 @dataclass(frozen=True)
 class BlockShape:
     """A block that a core's registers hold, with measured instructions: one step along the window for the whole
-    block, one inner iteration's own, one output's requantisation, one block's own."""
+    block, one inner iteration's own, one output's requantisation, one block's own. `depth`: pairs of taps a step."""
 
     channels: int
     pixels: int
@@ -27,12 +27,20 @@ class BlockShape:
     iteration: float
     output: float
     block: float
-    unrolls: tuple[int, ...]
+    unrolls: tuple[int, ...] = ()
+    depth: int = 1
+
+
+def pair_shape(channels: int, pixels: int, depth: int, output: float, fixed: float) -> BlockShape:
+    """A block of pairs whose sums stay in registers: loads of offsets, weights and inputs, products and sums."""
+    loads = depth * (2 + channels + pixels)
+    step = loads + channels * pixels * (2 * depth + 2)
+    return BlockShape(channels, pixels, step, fixed, output, 30, depth=depth)
 
 
 @dataclass(frozen=True)
 class Blocking:
-    """Shapes by preference, with one tap and with two pairs of taps a step. `segment`: instructions a segment and
+    """Shapes by preference, with one tap and with pairs of taps a step. `segment`: instructions a segment and
     block; `copy`: a byte of a gathered window; `reach`: the largest constant offset of a word load."""
 
     shapes: tuple[BlockShape, ...]
@@ -44,12 +52,19 @@ class Blocking:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to lower a layer and its estimated instructions. `modest`: it takes little `scratch` (bytes)."""
+    """A way to lower a layer, its estimated instructions, and its bytes of weights and scratch. `modest`: it takes
+    little scratch."""
 
     cost: float
     build: Callable[[], Lowered]
+    flash: int
     scratch: int = 0
     modest: bool = True
+
+    def beats(self, other: Candidate) -> bool:
+        """It is no worse in anything, and better in something."""
+        mine, others = (self.cost, self.flash, self.scratch), (other.cost, other.flash, other.scratch)
+        return mine != others and all(a <= b for a, b in zip(mine, others, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

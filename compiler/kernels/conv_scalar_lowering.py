@@ -42,7 +42,7 @@ def candidate(core: ScalarCore, blocking: Blocking, product: Product) -> Candida
     ring = core.unsigned_inputs or product.padded
     _, segments, length = product.weights.shape
     choice = _choose(blocking, w, segments, length, ring)
-    return Candidate(choice.cost, lambda: _lower(core, product, w, choice, ring))
+    return Candidate(choice.cost, lambda: _lower(core, product, w, choice, ring), product.weights.size)
 
 
 def _lower(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring: bool) -> Lowered:

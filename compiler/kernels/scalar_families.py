@@ -45,15 +45,11 @@ class ScalarIsa:
 
     def _product(self, product: Product) -> Lowered:
         """The quickest lowering within the scratch memory that a layer may take without asking; the alternatives are
-        those with other scratch memory that no third one beats in both, and the one with plain weights."""
+        those that no other one beats, and the one with plain weights."""
         plain = conv_scalar_lowering.candidate(self.core, self.blocking, product)
-        pairs = list(conv_pairs_lowering.candidates(self.core, self.blocking, product))
+        pairs = [c for c in conv_pairs_lowering.candidates(self.core, self.blocking, product) if c.cost < plain.cost]
         first = min((plain, *(c for c in pairs if c.modest)), key=lambda c: c.cost)
-        others, scratch = [plain] if first is not plain else [], 1 << 31
-        for candidate in sorted(pairs, key=lambda c: (c.cost, c.scratch)):
-            if candidate.scratch < scratch and candidate is not first and candidate.cost < plain.cost:
-                others.append(candidate)
-            scratch = min(scratch, candidate.scratch)
+        others = [c for c in (plain, *pairs) if c is not first and not any(other.beats(c) for other in pairs)]
         lowered = (replace(c.build(), instructions=round(c.cost)) for c in (first, *others))
         return replace(next(lowered), alternatives=tuple(lowered))
 

@@ -7,10 +7,11 @@ Layers of one kind are merged into one program a core: small random geometries a
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from compiler import numerics
 from compiler.graph import DType
 from compiler.kernels import conv_pairs_lowering
-from compiler.kernels.conv_product_scalar import conv_product
+from compiler.kernels.conv_pairs_scalar import ConvPairs
+from compiler.kernels.conv_product_scalar import Product, conv_product, fully_connected_product
 from compiler.kernels.conv_ring_scalar import ConvScalar
 from compiler.kernels.depthwise_scalar import DepthwiseScalar
 from compiler.kernels.kernel import Lowered, Place, Role
@@ -32,6 +34,7 @@ from tests.harness import build, isa_of, layer_model, run_layer
 CORES = ("rv32imac", "cortex-m0", "cortex-m3", "rv32ec")
 Layer = Conv2D | DepthwiseConv2D | FullyConnected
 Array = NDArray[Any]
+WithWeights = TypeVar("WithWeights", Conv2D, FullyConnected)
 GAINS = (1.0, 1.0, 0.01, 1e-7, 300.0, 3e4, 3e7)
 """Outputs that fill the range, hardly move, are constant, saturate, and need left shifts (one of which overflows)."""
 
@@ -194,7 +197,7 @@ def test_layers_agree_with_the_reference(core: str, layers: list[Layer], tmp_pat
     _check(core, layers, [_lowered(core, layer) for layer in layers], tmp_path)
 
 
-def _heavy(layer: Conv2D, kind: int) -> Conv2D:
+def _heavy(layer: WithWeights, kind: int) -> WithWeights:
     """The layer with weights that strain the packing of pairs: extremes, many zeros, alternating signs."""
     weights = layer.weights.copy()
     if kind == 0:
@@ -222,20 +225,35 @@ PAIRS = [
         ]
     )
 ]
+PAIRS_OF_VECTORS = [
+    _heavy(_fully_connected(seed, batches, depth, outputs), seed % 4)
+    for seed, (batches, depth, outputs) in enumerate(
+        [(1, 64, 16), (1, 62, 19), (3, 40, 17), (1, 8, 33), (1, 2, 16), (2, 100, 8)]
+    )
+]
 
 
 @pytest.mark.parametrize("core", ["rv32imac", "cortex-m0", "cortex-m3"])
 def test_pairs_agree_with_the_reference(core: str, tmp_path: Path) -> None:
+    """Every form of kernel that the core has, in two layers unless fewer suit it."""
     isa = isa_of(core)
     layers: list[Layer] = []
     lowered: list[Lowered] = []
-    for layer in PAIRS:
-        built = [c.build() for c in conv_pairs_lowering.candidates(isa.core, isa.blocking, conv_product(layer))]
-        # The first of each kernel: row lengths differ in numbers only.
-        kernels = {low.calls[0].kernel: low for low in reversed(built)}
-        assert kernels, layer
-        layers += [layer] * len(kernels)
-        lowered += kernels.values()
+    uses: Counter[tuple[object, ...]] = Counter()
+    products: list[tuple[Layer, Product]] = [(layer, conv_product(layer)) for layer in PAIRS]
+    products += [(layer, fully_connected_product(layer)) for layer in PAIRS_OF_VECTORS]
+    for layer, product in products:
+        candidates = list(conv_pairs_lowering.candidates(isa.core, isa.blocking, product))
+        assert candidates or core == "cortex-m3", layer
+        for built in (c.build() for c in candidates):
+            kernel = built.calls[0].kernel
+            assert isinstance(kernel, ConvPairs)
+            form = (kernel.channels, kernel.pixels, kernel.depth, kernel.stored, kernel.copy, kernel.single)
+            # Row lengths differ in numbers only.
+            if uses[form] < 2 and all(kernel != other.calls[0].kernel for other in lowered):
+                uses[form] += 1
+                layers.append(layer)
+                lowered.append(built)
     _check(core, layers, lowered, tmp_path)
 
 
