@@ -30,6 +30,7 @@ def check_image(image: Image, bundle: Bundle) -> None:
         *(fault for model in bundle.models for fault in constant_faults(image.elf, model)),
         *region_faults(image.elf, image.site),
         *(fault for model in bundle.models for fault in arena_faults(image.elf, image.site, model)),
+        *stack_faults(image),
     ]
     if faults:
         shown = faults[:LISTED] + ([f"and {len(faults) - LISTED} more"] if len(faults) > LISTED else [])
@@ -87,6 +88,33 @@ def arena_faults(elf: Elf, site: Site, model: CompiledModel) -> Iterator[str]:
         yield f"arena: it is at {arena.address:#x}, not a multiple of 16"
     if arena.size and arena.size < model.arena_bytes:
         yield f"arena: it has {arena.size} bytes, the plan needs {model.arena_bytes}"
+    yield from overlap_faults(model)
     for tensor in model.arena_tensors:
         if tensor.offset < 0 or tensor.offset + tensor.bytes > model.arena_bytes:
             yield f"arena: {tensor.name} ends at {tensor.offset + tensor.bytes} of {model.arena_bytes} bytes"
+
+
+def overlap_faults(model: CompiledModel) -> Iterator[str]:
+    """Tensors that live at once and share bytes. One that is born where the other dies may: kernels say at which
+    distances, and the planner has checked them."""
+    tensors = sorted(model.arena_tensors, key=lambda tensor: (tensor.offset, tensor.name))
+    for position, one in enumerate(tensors):
+        for other in tensors[position + 1 :]:
+            if other.offset >= one.offset + one.bytes:
+                break
+            at_once = one.first <= other.last and other.first <= one.last
+            handed_over = one.last == other.first or other.last == one.first
+            if at_once and not handed_over:
+                moment = max(one.first, other.first)
+                yield f"arena: {one.name} and {other.name} overlap at byte {other.offset}, dispatch {moment}"
+
+
+def stack_faults(image: Image) -> Iterator[str]:
+    """The reserved stack against its proof."""
+    room = image.elf.symbol("__stack_top").address - image.elf.symbol("__stack_low").address
+    if room < image.stack.bytes:
+        yield f"stack: {room} bytes are reserved, {image.stack.bytes} are needed: {_path(image)}"
+
+
+def _path(image: Image) -> str:
+    return " -> ".join(f"{name} {depth}" for name, depth in image.stack.path)

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +16,10 @@ from boards.loader import board_names, load_board
 from compiler.artifact import ArenaTensor, CompiledModel
 from compiler.errors import UserError
 from tests.firmware.fake import fake_model
+from toolchain import sources
+from toolchain.archive import check_libraries, write_archive
 from toolchain.firmware import build_firmware
+from toolchain.gcc import Compiler, compiler_for
 from toolchain.options import FirmwareOptions
 
 OTHER = '__asm__ volatile(".option push\\n .option arch, CODE\\n .option pop");'
@@ -138,5 +144,52 @@ def test_the_arena_plan_is_verified_again(tmp_path: Path) -> None:
     model = fake_model(board, tmp_path)
     outside = replace(model, arena_tensors=(*model.arena_tensors, ArenaTensor("late", 48, 17, 0, 1)))
     assert "arena: late ends at 65 of 64 bytes" in refusal(board, outside, tmp_path)
+    overlapping = replace(model, arena_tensors=(*model.arena_tensors, ArenaTensor("in_the_way", 16, 8, 0, 2)))
+    assert "arena: image and in_the_way overlap at byte 16, dispatch 0" in refusal(board, overlapping, tmp_path)
+    handed_over = replace(model, arena_tensors=(*model.arena_tensors, ArenaTensor("heir", 16, 8, 1, 2)))
+    assert build_firmware(board, handed_over, tmp_path / "handed_over", FirmwareOptions()).elf.exists()
     promised = replace(model, arena_bytes=80)
     assert "the arena of fake was not linked" in refusal(board, promised, tmp_path)
+
+
+def test_a_stack_smaller_than_its_proof_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = load_board("qemu_m3")
+    script = sources.linker_script
+
+    def smaller(*given: Any) -> str:
+        return re.sub(r"(__stack_low = \.;\s*\. \+= )\d+", r"\g<1>16", script(*given))
+
+    monkeypatch.setattr(sources, "linker_script", smaller)
+    text = refusal(board, fake_model(board, tmp_path), tmp_path)
+    assert re.search(r"stack: \d+ bytes are reserved, \d+ are needed: Reset_Handler \d+ -> main", text)
+
+
+def test_a_missing_soft_float_helper_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = load_board("qemu_rv32imac")
+    body = "fake_dispatch = (uint32_t)((float)fake_dispatch * 2.5f);"
+    model = fake_model(board, tmp_path, body=body)
+    assert build_firmware(board, model, tmp_path / "good", FirmwareOptions()).elf.exists()
+    (tmp_path / "empty.a").write_bytes(b"!<arch>\n")
+    monkeypatch.setattr(Compiler, "libgcc", lambda _: tmp_path / "empty.a")
+    assert "got: __fixunssfsi, __floatunsisf, __mulsf3" in refusal(board, model, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "fault"),
+    (
+        ("qemu_m3", ("-mcpu=cortex-m4", "-mthumb", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"), "passes floats in float"),
+        ("qemu_rv32imac", ("-march=rv32imafc", "-mabi=ilp32f"), "float ABI is 2, the core's is 0 (ilp32)"),
+        ("qemu_rv32ec", ("-march=rv32imac", "-mabi=ilp32"), "disagree on RV32E"),
+    ),
+)
+def test_a_library_of_another_multilib_is_refused(
+    tmp_path: Path, name: str, flags: tuple[str, ...], fault: str
+) -> None:
+    """A libgcc that was built for another core: the compiler's table of multilibs may give one without a word."""
+    board = load_board(name)
+    (tmp_path / "helper.c").write_text("float half(float x) { return x / 2; }\n")
+    subprocess.run([board.core.gcc, *flags, "-c", "helper.c"], cwd=tmp_path, check=True)
+    archive = write_archive(compiler_for(board.core, tmp_path), tmp_path / "libgcc.a", [tmp_path / "helper.o"])
+    with pytest.raises(UserError, match="the library does not fit") as caught:
+        check_libraries(f"{archive}(helper.o)\n", board.core)
+    assert fault in str(caught.value)
