@@ -124,7 +124,7 @@ class Project:
     def _make_firmware(self, name: str, request: Request | HostRequest) -> None:
         environment = self.environment.Clone(KILN_TARGET=name, KILN_REQUEST=request)
         if environment["cache"]:
-            environment.CacheDir(str(Path(GetLaunchDir()) / environment["cache"]))
+            environment.CacheDir(str(_usable_cache(environment["cache"], Path(GetLaunchDir()))))
         sources = [path for pattern in _SOURCES for path in sorted(ROOT.glob(pattern)) if path.suffix != ".pyc"]
         # Nodes, not names: in names SCons would expand `$` and `#`.
         file = environment.fs.File
@@ -143,6 +143,19 @@ class Project:
         targets = "".join(f"  {target.name:<10} {target.description}\n" for target in self.known)
         variables = self.variables.GenerateHelpText(self.environment)
         Help(f"\nExample: {_EXAMPLE}\n\nTargets:\n{targets}\nVariables:\n{variables}")
+
+
+def _usable_cache(name: str, directory: Path) -> Path:
+    """The folder of `cache`, which SCons makes later. UserError where nothing can be kept there."""
+    path = directory / name
+    nearest = next(place for place in (path, *path.parents) if place.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        raise UserError(
+            "nothing can be kept in the cache folder",
+            where=f"cache={name}",
+            got=f"{nearest} is {'not writable' if nearest.is_dir() else 'no folder'}",
+        )
+    return path
 
 
 def _versions(request: Request | HostRequest) -> str:
@@ -211,9 +224,13 @@ def _command(name: str, request: ModelRequest | BoardRequest | None) -> Callable
 def _recorded(error: Exception, where: str) -> str:
     """Keeps a fault of ours for a report, and says so in one line."""
     log = ROOT / "build" / "internal-error.log"
-    log.parent.mkdir(exist_ok=True)
-    log.write_text("".join(traceback.format_exception(error)))
-    return f"internal fault in '{where}' ({type(error).__name__}); please report it with {log.relative_to(ROOT)}"
+    told = f"internal fault in '{where}' ({type(error).__name__})"
+    try:
+        log.parent.mkdir(exist_ok=True)
+        log.write_text("".join(traceback.format_exception(error)))
+    except OSError as refused:
+        return f"{told}: {error}\n  {log.relative_to(ROOT)} cannot be written: {refused.strerror}"
+    return f"{told}; please report it with {log.relative_to(ROOT)}"
 
 
 @contextmanager

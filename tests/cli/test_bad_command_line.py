@@ -36,6 +36,8 @@ GOOD = ("board=qemu_m3", "model=mnist_nano_int8")
         ((*GOOD, "verbose=maybe"), ("'verbose'", "'maybe'")),
         ((*GOOD, "input=none.npz", "infer"), ("the input file is not there", "none.npz")),
         ((*GOOD, "output=no/folder/out.npz", "infer"), ("the output file cannot be written", "no/folder")),
+        ((*GOOD, "cache=models/README.md"), ("nothing can be kept in the cache folder", "is no folder")),
+        ((*GOOD, "cache=models/README.md/below"), ("nothing can be kept in the cache folder", "is no folder")),
         ((*GOOD, "output=models", "infer"), ("the output file cannot be written", "is a folder")),
     ],
 )
@@ -127,3 +129,12 @@ def test_a_fault_before_any_target_is_one_line(fresh: Checkout) -> None:
 def test_damaged_board_data(fresh: Checkout) -> None:
     (fresh.root / "boards" / "cores.toml").write_text("not [ toml")
     fresh.run("board=bluepill", "model=mnist_nano_int8").refused("boards/cores.toml")
+
+
+def test_a_fault_that_cannot_be_recorded_is_one_message_still(tmp_path: Path) -> None:
+    broken = Checkout(tmp_path / "project")
+    (broken.root / "build").write_text("no folder")
+    found = broken.run(*GOOD)
+    assert found.code == 1
+    assert "Traceback" not in found.error and "SConstruct" not in found.error
+    assert "internal-error.log cannot be written" in found.error

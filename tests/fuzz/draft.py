@@ -84,9 +84,7 @@ class Draft:
 
     # -- operators ------------------------------------------------------------------------------------------------
 
-    def operator(
-        self, op: str, inputs: Sequence[int], outputs: Sequence[int], table: str = "", **options: Any
-    ) -> bool:
+    def operator(self, op: str, inputs: Sequence[int], outputs: Sequence[int], table: str = "", **options: Any) -> bool:
         given = tuple(inputs[:-1]) if inputs[-1] < 0 else tuple(inputs)
         self.operators.append(FileOperator(op, given, tuple(outputs), table, options))
         self.frontier += [i for i in outputs if self.tensors[i].shape]

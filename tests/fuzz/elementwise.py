@@ -127,9 +127,7 @@ def converted(draft: Draft, index: int, x: FileTensor) -> bool:
 
 def _other(draft: Draft, index: int, x: FileTensor) -> int:
     """A second operand: a tensor of the same shape and type, the first itself, or a constant that broadcasts."""
-    alike = [
-        i for i in draft.frontier if draft.tensors[i].shape == x.shape and draft.tensors[i].dtype == x.dtype
-    ]
+    alike = [i for i in draft.frontier if draft.tensors[i].shape == x.shape and draft.tensors[i].dtype == x.dtype]
     if draft.chance(0.6):
         return int(draft.choice(index, *alike))
     scale = draft.scale() if x.dtype in INTEGERS else 0.0

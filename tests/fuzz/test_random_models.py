@@ -32,9 +32,7 @@ def test_most_random_models_are_supported() -> None:
     assert len(supported(SEEDS)) > 0.9 * len(SEEDS)
 
 
-@pytest.mark.parametrize(
-    "seeds", [SEEDS, pytest.param(MANY, marks=pytest.mark.sweep)], ids=["some", "many"]
-)
+@pytest.mark.parametrize("seeds", [SEEDS, pytest.param(MANY, marks=pytest.mark.sweep)], ids=["some", "many"])
 @pytest.mark.parametrize("kernels", REFERENCES)
 def test_reference(kernels: str, seeds: range) -> None:
     if kernels not in ORACLES:
