@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 import textwrap
@@ -34,6 +35,9 @@ class Terminal:
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
+        # Names of files and tensors are any text, and an output of few letters must not stop a build.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")
         self.console = Console(highlight=False, soft_wrap=True)
         if not self.console.is_terminal:
             # Piped output is read by programs and in wide windows: never cut it.
@@ -102,8 +106,13 @@ class Terminal:
 def _bar(parts: Sequence[tuple[int, str]], limit: int) -> Text:
     """Parts of a whole of `limit` as coloured blocks; every part that is not empty shows at least one."""
     bar = Text()
+    try:
+        "█░".encode(sys.stdout.encoding or "ascii")
+        full, free = "█░"
+    except UnicodeEncodeError:
+        full, free = "#-"
     for size, style in parts:
         blocks = max(1 if size else 0, round(_BAR * size / limit))
-        bar.append("█" * min(blocks, _BAR - len(bar)), style)
-    bar.append("░" * (_BAR - len(bar)), _FREE)
+        bar.append(full * min(blocks, _BAR - len(bar)), style)
+    bar.append(free * (_BAR - len(bar)), _FREE)
     return bar

@@ -157,6 +157,13 @@ def test_an_interrupt_is_told_once_and_the_next_run_builds(fresh: Checkout) -> N
     assert fresh.run(*GOOD).built
 
 
+def test_output_of_ascii_alone(checkout: Checkout) -> None:
+    assert checkout.run(*GOOD).code == 0
+    found = checkout.run("-Q", *GOOD, "size", environment={"PYTHONIOENCODING": "ascii"})
+    assert found.code == 0, found.error
+    assert found.out.isascii() and "#---" in found.out
+
+
 def test_verbose_prints_every_command(fresh: Checkout) -> None:
     found = fresh.run("verbose=1", *GOOD, "run")
     assert found.code == 0, found.error
