@@ -13,8 +13,8 @@ from compiler.codegen.objects import Accessor, ArenaAddress, BoundCall, Program,
 from compiler.frontends.tflite import read_tflite
 from compiler.graph import Graph, Tensor
 from compiler.isa import Isa, load_isa
-from compiler.kernels.copies import set_bytes
 from compiler.kernels.kernel import OUTPUT, KernelCall, Place, Role
+from compiler.kernels.portable.copies import set_bytes
 from compiler.model import Model
 from compiler.passes import AS_STATED, run_passes
 from compiler.reference import outputs_of_rows

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.kernels.float_functions import (
+from compiler.kernels.floats.functions import (
     EXP_POLYNOMIAL,
     LARGEST,
     LN_2_HIGH,

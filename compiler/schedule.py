@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from compiler.arena import Buffer, Sharing
 from compiler.graph import ABSENT, Graph, Operator
 from compiler.isa import Isa
-from compiler.kernels.copies import copy_bytes
 from compiler.kernels.kernel import Lowered, Overlap, Place, Role
+from compiler.kernels.portable.copies import copy_bytes
 from compiler.ops import operators
 from compiler.ops.definition import OperatorView
 

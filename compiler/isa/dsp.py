@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from compiler.codegen.builder import Function, Value
-from compiler.kernels import winograd_lowering_dsp
-from compiler.kernels.depthwise_lowering_dsp import lower_depthwise_conv_2d
-from compiler.kernels.instructions_dsp import extend_quad, multiply_high_add, saturate, smlad
+from compiler.kernels.dsp.depthwise_lowering import lower_depthwise_conv_2d
+from compiler.kernels.dsp.instructions import extend_quad, multiply_high_add, saturate, smlad
+from compiler.kernels.dsp.patch_lowering import lower_conv_2d, lower_fully_connected
 from compiler.kernels.kernel import CompileOptions, Lowered
-from compiler.kernels.patch_lowering_dsp import lower_conv_2d, lower_fully_connected
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
+from compiler.kernels.winograd import lowering_dsp as winograd_lowering_dsp
 from compiler.target import FloatUnit, Target
 
 _PORTABLE = CompileOptions(optimize=True)

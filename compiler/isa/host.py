@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.codegen.builder import I32, I64, Function, Value
-from compiler.kernels import plain_layers
 from compiler.kernels.kernel import CompileOptions, Lowered
+from compiler.kernels.portable import plain_layers
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
 from compiler.target import Target
 

@@ -8,22 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.codegen.builder import I32, I64, Function, Value
-from compiler.kernels import (
-    conv_ring_mve,
-    depthwise_columns_mve,
-    depthwise_mve,
-    depthwise_plane_mve,
-    fully_connected_mve,
-    patch_mve,
-    pointwise_mve,
-    pools_mve,
-    sum_mve,
-)
-from compiler.kernels.instructions_dsp import extend_quad, smlad
+from compiler.kernels.dsp.instructions import extend_quad, smlad
 from compiler.kernels.kernel import CompileOptions, Lowered
+from compiler.kernels.mve import (
+    conv_ring,
+    depthwise,
+    depthwise_columns,
+    depthwise_plane,
+    fully_connected,
+    patch,
+    pointwise,
+    pools,
+    sums,
+)
+from compiler.kernels.mve.products import products_cost
+from compiler.kernels.mve.vector import CHUNK
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, IntegerSum, Window
-from compiler.kernels.products_mve import products_cost
-from compiler.kernels.vector_mve import CHUNK
 from compiler.target import FloatUnit, Target
 
 _PORTABLE = CompileOptions(optimize=True)
@@ -40,32 +40,32 @@ class Mve:
         pixels = w.output_height * w.output_width
         if w.is_pointwise or _is_whole_image(w):
             return _matrix(_as_matrix(layer, pixels))
-        if conv_ring_mve.fits(layer):
-            return conv_ring_mve.lower(layer)
-        return patch_mve.lower(layer)
+        if conv_ring.fits(layer):
+            return conv_ring.lower(layer)
+        return patch.lower(layer)
 
     def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
         if layer.window.input_channels == 1:
             return self.conv_2d(_as_plain(layer))
-        if depthwise_plane_mve.fits(layer):
-            return depthwise_plane_mve.lower(layer)
-        if depthwise_columns_mve.fits(layer):
-            return depthwise_columns_mve.lower(layer)
-        return depthwise_mve.lower(layer)
+        if depthwise_plane.fits(layer):
+            return depthwise_plane.lower(layer)
+        if depthwise_columns.fits(layer):
+            return depthwise_columns.lower(layer)
+        return depthwise.lower(layer)
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:
         return _matrix(layer)
 
     def integer_sum(self, layer: IntegerSum) -> Lowered:
-        return sum_mve.lower(layer)
+        return sums.lower(layer)
 
     def max_pool(self, w: Window, bounds: tuple[int, int] | None) -> Lowered:
-        return pools_mve.max_pool(self, w, bounds)
+        return pools.max_pool(self, w, bounds)
 
     def average_pool(self, w: Window, bounds: tuple[int, int] | None) -> Lowered | None:
-        if w.kernel_height * w.kernel_width > pools_mve.MOST_CELLS:
+        if w.kernel_height * w.kernel_width > pools.MOST_CELLS:
             return None
-        return pools_mve.average_pool(self, w, bounds)
+        return pools.average_pool(self, w, bounds)
 
     def extend_quad(self, f: Function, word: Value) -> tuple[Value, Value]:
         return extend_quad(f, word)
@@ -86,12 +86,12 @@ class Mve:
 def _matrix(layer: FullyConnected) -> Lowered:
     """A matrix product by the family that takes fewer instructions."""
     outputs, depth = layer.weights.shape
-    if not pointwise_mve.takes(layer.batches, depth) or layer.filter_zero_point:
-        return fully_connected_mve.lower(layer)
-    by_pixels = products_cost(-(-depth // CHUNK), layer.batches, outputs, pointwise_mve.GROUPS)
-    if by_pixels <= fully_connected_mve.cost(depth, layer.batches, outputs):
-        return pointwise_mve.lower(_as_convolution(layer))
-    return fully_connected_mve.lower(layer)
+    if not pointwise.takes(layer.batches, depth) or layer.filter_zero_point:
+        return fully_connected.lower(layer)
+    by_pixels = products_cost(-(-depth // CHUNK), layer.batches, outputs, pointwise.GROUPS)
+    if by_pixels <= fully_connected.cost(depth, layer.batches, outputs):
+        return pointwise.lower(_as_convolution(layer))
+    return fully_connected.lower(layer)
 
 
 def _is_whole_image(w: Window) -> bool:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from compiler.kernels.conv_product_scalar import Blocking, BlockShape
-from compiler.kernels.depthwise_scalar import Weights
-from compiler.kernels.depthwise_scalar_lowering import DepthwiseBlocking
 from compiler.kernels.kernel import CompileOptions
-from compiler.kernels.scalar_core import Multiplier, ScalarCore
-from compiler.kernels.scalar_families import ScalarIsa
+from compiler.kernels.scalar.conv_product import Blocking, BlockShape
+from compiler.kernels.scalar.core import Multiplier, ScalarCore
+from compiler.kernels.scalar.depthwise import Weights
+from compiler.kernels.scalar.depthwise_lowering import DepthwiseBlocking
+from compiler.kernels.scalar.families import ScalarIsa
 from compiler.target import Target
 
 _CORE = ScalarCore(

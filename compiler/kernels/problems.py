@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.kernels.kernel import Argument
-from compiler.kernels.linear import Linear
+from compiler.kernels.portable.linear import Linear
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,9 @@ import numpy as np
 from compiler import float_numerics
 from compiler.graph import DType, Tensor
 from compiler.isa import Isa, VectorIsa
-from compiler.kernels.elementwise import (
+from compiler.kernels.kernel import OUTPUT, KernelCall, Lowered, Overlap
+from compiler.kernels.overlap import elementwise
+from compiler.kernels.portable.elementwise import (
     LEFT_SHIFTS,
     ExactSumKernel,
     FloatBinaryKernel,
@@ -25,10 +27,8 @@ from compiler.kernels.elementwise import (
     binary_shape,
     merged,
 )
-from compiler.kernels.kernel import OUTPUT, KernelCall, Lowered, Overlap
-from compiler.kernels.linear import Function, fit
-from compiler.kernels.overlap import elementwise
-from compiler.kernels.portable import ELEMENTS
+from compiler.kernels.portable.linear import Function, fit
+from compiler.kernels.portable.loops import ELEMENTS
 from compiler.kernels.problems import IntegerSum
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops import layers

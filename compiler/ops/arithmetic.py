@@ -13,10 +13,10 @@ import numpy as np
 from compiler.codegen.builder import Function, Value
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.arrays import evaluate
-from compiler.kernels.float_functions import clamp, float_bits
-from compiler.kernels.formula import Formula
+from compiler.kernels.floats.functions import clamp, float_bits
 from compiler.kernels.kernel import Argument
+from compiler.kernels.portable.arrays import evaluate
+from compiler.kernels.portable.formula import Formula
 from compiler.ops.activation import FLOAT_RANGE, INTEGER_RANGE, Activation, float_range
 from compiler.ops.definition import Array, OperatorView
 from compiler.ops.elementwise import Kind, bound

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.copies import copy_bytes
 from compiler.kernels.kernel import Constant, Lowered, Place, Role
+from compiler.kernels.portable.copies import copy_bytes
 from compiler.ops.constraints import stated
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
 from compiler.ops.var_handle import RULE

@@ -6,7 +6,7 @@ Source: TensorFlow Lite, kernels/internal/reference/integer_ops/pooling.h, refer
 
 from __future__ import annotations
 
-from compiler.kernels.pools import LARGEST_WINDOW, average_pool
+from compiler.kernels.portable.pools import LARGEST_WINDOW, average_pool
 from compiler.ops.definition import OperatorView
 from compiler.ops.pooling import average_reference, definition
 

@@ -18,8 +18,8 @@ import numpy as np
 from compiler import numerics
 from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.matmul import Form, Matrices, double_finish, long_finish, matmul
-from compiler.kernels.portable import ELEMENTS
+from compiler.kernels.portable.loops import ELEMENTS
+from compiler.kernels.portable.matmul import Form, Matrices, double_finish, long_finish, matmul
 from compiler.kernels.problems import FullyConnected
 from compiler.numerics import (
     multiply_by_quantized_multiplier,

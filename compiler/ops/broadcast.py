@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.kernels.elementwise import RANK, merged
 from compiler.kernels.kernel import Argument, Constant, Place, Role
+from compiler.kernels.portable.elementwise import RANK, merged
 from compiler.ops.definition import OperatorView
 
 

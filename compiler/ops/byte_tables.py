@@ -12,8 +12,8 @@ import numpy as np
 
 from compiler.graph import DType, Tensor
 from compiler.isa import Isa
-from compiler.kernels import maps
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import maps
 from compiler.ops.activation import INTEGER_RANGE, round_half_away
 from compiler.ops.definition import Array
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import casts
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import casts
 from compiler.ops.constraints import inputs_between, same_shape
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
 from compiler.ops.moving import moderate_size

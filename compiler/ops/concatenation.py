@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from compiler.graph import DType, Tensor
 from compiler.isa import Isa
-from compiler.kernels.copies import copy
 from compiler.kernels.kernel import SCRATCH, Constant, KernelCall, Lowered, Place, Role
-from compiler.kernels.maps import byte_map
+from compiler.kernels.portable.copies import copy
+from compiler.kernels.portable.maps import byte_map
 from compiler.ops.activation import Activation
 from compiler.ops.broadcast import operand
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.isa import Isa
-from compiler.kernels.copies import copy_bytes
 from compiler.kernels.kernel import INPUT, OUTPUT, Constant, Lowered
+from compiler.kernels.portable.copies import copy_bytes
 from compiler.ops.constraints import inputs_between, output_dtype_as_input, same_shape
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from compiler.codegen.builder import Function, Value
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.float_trigonometry import cos
+from compiler.kernels.floats.trigonometry import cos
 from compiler.ops.elementwise import computed, definition
 
 

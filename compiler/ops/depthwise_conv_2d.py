@@ -14,8 +14,10 @@ import numpy as np
 from compiler import float_numerics, hybrid_numerics, numerics
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import float_layers, hybrid_layers, nine_bit_layers, wide_layers
+from compiler.kernels.floats import layers as float_layers
+from compiler.kernels.hybrid import layers as hybrid_layers
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import nine_bit_layers, wide_layers
 from compiler.kernels.problems import DepthwiseConv2D, FloatLayer
 from compiler.ops import hybrid, layers
 from compiler.ops.activation import Activation

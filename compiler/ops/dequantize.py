@@ -12,8 +12,8 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import maps
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import maps
 from compiler.ops.constraints import dtypes, inputs_between, same_shape
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
 

@@ -13,9 +13,9 @@ import numpy as np
 from compiler.codegen.builder import Function, Value
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.formula import Formula
-from compiler.kernels.integer_division import quotient
 from compiler.kernels.kernel import Argument
+from compiler.kernels.portable.formula import Formula
+from compiler.kernels.portable.integer_division import quotient
 from compiler.ops import layers
 from compiler.ops.arithmetic import float_kind, int32_range, parse
 from compiler.ops.definition import Array, OperatorView

@@ -13,9 +13,9 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.copies import copy_bytes
-from compiler.kernels.indexed_copies import Index, put
 from compiler.kernels.kernel import OUTPUT, Lowered
+from compiler.kernels.portable.copies import copy_bytes
+from compiler.kernels.portable.indexed_copies import Index, put
 from compiler.ops.broadcast import operand
 from compiler.ops.constraints import dtypes, inputs_between, same_shape
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options

@@ -12,10 +12,10 @@ import numpy as np
 
 from compiler.graph import DType, Tensor
 from compiler.isa import Isa
-from compiler.kernels.arrays import evaluate
-from compiler.kernels.formula import Emit, Formula, Operand, elementwise
 from compiler.kernels.kernel import Argument, Constant, Lowered
-from compiler.kernels.portable import ELEMENTS
+from compiler.kernels.portable.arrays import evaluate
+from compiler.kernels.portable.formula import Emit, Formula, Operand, elementwise
+from compiler.kernels.portable.loops import ELEMENTS
 from compiler.ops import byte_tables
 from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.broadcast import broadcasts_to_output, operand

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from compiler.graph import DType
-from compiler.kernels import float_functions
+from compiler.kernels.floats import functions as float_functions
 from compiler.ops.definition import OperatorView
 from compiler.ops.elementwise import computed, definition
 from compiler.ops.tables import looked_up

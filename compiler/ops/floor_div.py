@@ -14,8 +14,8 @@ import numpy as np
 from compiler.codegen.builder import Function, Value
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.float_rounding import floor
-from compiler.kernels.integer_division import floor_quotient
+from compiler.kernels.floats.rounding import floor
+from compiler.kernels.portable.integer_division import floor_quotient
 from compiler.ops.definition import Array, OperatorView
 from compiler.ops.elementwise import computed, definition
 

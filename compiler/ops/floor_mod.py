@@ -14,8 +14,8 @@ import numpy as np
 from compiler.codegen.builder import Function, Value
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.float_remainder import floor_remainder as float_remainder
-from compiler.kernels.integer_division import floor_remainder
+from compiler.kernels.floats.remainder import floor_remainder as float_remainder
+from compiler.kernels.portable.integer_division import floor_remainder
 from compiler.ops.definition import Array, OperatorView
 from compiler.ops.elementwise import computed, definition
 

@@ -17,9 +17,11 @@ import numpy as np
 from compiler import float_numerics, hybrid_numerics, numerics
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import byte_fully_connected, float_layers, hybrid_layers, wide_layers
-from compiler.kernels.byte_fully_connected import ByteFullyConnected
+from compiler.kernels.floats import layers as float_layers
+from compiler.kernels.hybrid import layers as hybrid_layers
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import byte_fully_connected, wide_layers
+from compiler.kernels.portable.byte_fully_connected import ByteFullyConnected
 from compiler.kernels.problems import FloatLayer, FullyConnected, HybridLayer, Window
 from compiler.ops import hybrid, layers
 from compiler.ops.activation import Activation, quantized_range

@@ -14,9 +14,9 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.index_maps import numbered
-from compiler.kernels.indexed_copies import Index, Rows, gather
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable.index_maps import numbered
+from compiler.kernels.portable.indexed_copies import Index, Rows, gather
 from compiler.ops.broadcast import operand
 from compiler.ops.constraints import dtypes, inputs_between
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options

@@ -16,8 +16,8 @@ import numpy as np
 from compiler.codegen.builder import Function, Value
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.float_errors import erf
-from compiler.kernels.float_functions import tanh
+from compiler.kernels.floats.errors import erf
+from compiler.kernels.floats.functions import tanh
 from compiler.ops.definition import Array, OperatorView
 from compiler.ops.elementwise import Kind, computed, definition
 from compiler.ops.tables import looked_up

@@ -13,8 +13,8 @@ import numpy as np
 
 from compiler.fixed_point import inverse_square_root
 from compiler.isa import Isa
-from compiler.kernels import rows
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import rows
 from compiler.numerics import multiply_by_quantized_multiplier
 from compiler.ops import layers
 from compiler.ops.activation import Activation

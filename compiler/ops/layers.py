@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from compiler.graph import DType, Tensor
 from compiler.kernels.kernel import KernelCall, Lowered, Place, Role
 from compiler.kernels.overlap import of_images
+from compiler.kernels.portable.windows import every_window_sees_input
 from compiler.kernels.problems import FloatLayer, Requantization, Window
-from compiler.kernels.windows import every_window_sees_input
 from compiler.numerics import quantize_multiplier
 from compiler.ops.activation import Activation, float_range, quantized_range
 from compiler.ops.constraints import stated

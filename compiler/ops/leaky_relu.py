@@ -14,8 +14,8 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import leaky
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import leaky
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops import byte_tables
 from compiler.ops.activation import INTEGER_RANGE

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from compiler.graph import DType
-from compiler.kernels import float_functions
+from compiler.kernels.floats import functions as float_functions
 from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.definition import OperatorView
 from compiler.ops.elementwise import computed, definition

@@ -14,10 +14,10 @@ import numpy as np
 from compiler import fixed_point, float_numerics
 from compiler.codegen.requantize import split_shift
 from compiler.isa import Isa
-from compiler.kernels import rows, softmax
-from compiler.kernels.arrays import evaluate
-from compiler.kernels.fixed_point_ir import logarithm
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import rows, softmax
+from compiler.kernels.portable.arrays import evaluate
+from compiler.kernels.portable.fixed_point_ir import logarithm
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.constraints import (
     FLOAT,

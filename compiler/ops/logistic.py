@@ -13,9 +13,9 @@ import numpy as np
 from compiler import fixed_point, float_numerics
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import maps
-from compiler.kernels.float_functions import FloatFunction
+from compiler.kernels.floats.functions import FloatFunction
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import maps
 from compiler.ops import byte_tables, sigmoids
 from compiler.ops.constraints import (
     FLOAT,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.kernels.kernel import Argument, Constant, Place, Role
-from compiler.kernels.portable import lanes_of
+from compiler.kernels.portable.loops import lanes_of
 from compiler.ops.activation import Activation
 from compiler.ops.definition import Array, OperatorView
 
@@ -71,7 +71,7 @@ def packed_weights(view: OperatorView) -> Array:
 
 
 def shape_arguments(view: OperatorView, bias: NDArray[np.generic]) -> tuple[Argument, ...]:
-    """The arguments `compiler.kernels.lstm.SHAPE`."""
+    """The arguments `compiler.kernels.portable.lstm.SHAPE`."""
     s, size = sizes(view), view.input().dtype.bytes
     rows = (s.steps, s.batches) if not view.attributes.time_major else (s.batches, s.steps)
     row_in, row_out = s.inputs * size, s.units * size

@@ -11,7 +11,7 @@ import numpy as np
 from compiler import float_numerics
 from compiler.isa import Isa
 from compiler.kernels.kernel import KernelCall, Lowered
-from compiler.kernels.lstm import FloatLstm
+from compiler.kernels.portable.lstm import FloatLstm
 from compiler.ops.definition import Array, OperatorView
 from compiler.ops.lstm import KERNEL_ORDER, gate, lanes, macs, shape_arguments, sizes, steps_first
 

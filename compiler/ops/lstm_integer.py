@@ -17,9 +17,9 @@ from compiler.codegen.requantize import reduce_multiplier, split_shift
 from compiler.graph import DType
 from compiler.isa import Isa, PairIsa
 from compiler.kernels.kernel import Constant, KernelCall, Lowered
-from compiler.kernels.lstm_integer import GATE_STEP, QUAD, RESCALING_WORDS, IntegerLstm
-from compiler.kernels.maps import sigmoid_table
-from compiler.kernels.portable import ELEMENTS
+from compiler.kernels.portable.loops import ELEMENTS
+from compiler.kernels.portable.lstm_integer import GATE_STEP, QUAD, RESCALING_WORDS, IntegerLstm
+from compiler.kernels.portable.maps import sigmoid_table
 from compiler.numerics import (
     multiply_by_quantized_multiplier,
     multiply_by_quantized_multiplier_int64,

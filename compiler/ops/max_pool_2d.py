@@ -6,7 +6,7 @@ Source: TensorFlow Lite, kernels/internal/reference/integer_ops/pooling.h, refer
 
 from __future__ import annotations
 
-from compiler.kernels.pools import max_pool
+from compiler.kernels.portable.pools import max_pool
 from compiler.ops.pooling import definition, max_reference
 
 DEFINITIONS = (definition("MAX_POOL_2D", max_reference, max_pool),)

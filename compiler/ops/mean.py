@@ -15,8 +15,8 @@ import numpy as np
 from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.portable import ELEMENTS
-from compiler.kernels.reduce import IntegerFinish, Reduction, reduce_float, reduce_integer, reduction
+from compiler.kernels.portable.loops import ELEMENTS
+from compiler.kernels.portable.reduce import IntegerFinish, Reduction, reduce_float, reduce_integer, reduction
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.constraints import (

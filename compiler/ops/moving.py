@@ -13,9 +13,9 @@ import numpy as np
 from compiler.arena import ALIGNMENT
 from compiler.graph import DType, Tensor
 from compiler.isa import Isa
-from compiler.kernels.copies import Axis, copy, fill
-from compiler.kernels.index_maps import OUTSIDE, contiguous_start, copy_axes, numbered, scatter_cells
 from compiler.kernels.kernel import Constant, KernelCall, Lowered, Place, Role
+from compiler.kernels.portable.copies import Axis, copy, fill
+from compiler.kernels.portable.index_maps import OUTSIDE, contiguous_start, copy_axes, numbered, scatter_cells
 from compiler.ops.constraints import stated
 from compiler.ops.definition import Array, Constraint, OperatorDefinition, OperatorView
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from compiler.codegen.builder import Function, Value
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.float_functions import SIGN
+from compiler.kernels.floats.functions import SIGN
 from compiler.ops.definition import OperatorView
 from compiler.ops.elementwise import byte_table, computed, definition, one_quantization
 

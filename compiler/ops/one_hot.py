@@ -16,9 +16,9 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.copies import UNITS
 from compiler.kernels.kernel import OUTPUT, KernelCall, Lowered
-from compiler.kernels.one_hot import OneHotKernel
+from compiler.kernels.portable.copies import UNITS
+from compiler.kernels.portable.one_hot import OneHotKernel
 from compiler.ops.broadcast import operand
 from compiler.ops.constraints import constant, dtypes, inputs_between
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView

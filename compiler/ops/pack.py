@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from compiler.isa import Isa
-from compiler.kernels.copies import copy
 from compiler.kernels.kernel import OUTPUT, Lowered, Place
+from compiler.kernels.portable.copies import copy
 from compiler.ops.broadcast import operand
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 from compiler.ops.moving import block_axes, inputs_as_output, movable, steps

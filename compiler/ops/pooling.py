@@ -11,7 +11,7 @@ import numpy as np
 
 from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.portable import ELEMENTS, Element
+from compiler.kernels.portable.loops import ELEMENTS, Element
 from compiler.kernels.problems import Window
 from compiler.numerics import round_half_away_divide
 from compiler.ops import layers

@@ -12,9 +12,9 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.along import arg, lines
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.portable import ELEMENTS
+from compiler.kernels.portable.along import arg, lines
+from compiler.kernels.portable.loops import ELEMENTS
 from compiler.ops.axis import axis_of, one_axis
 from compiler.ops.constraints import constant, dtypes, inputs_between
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options

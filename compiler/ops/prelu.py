@@ -14,8 +14,8 @@ from compiler.codegen.builder import Function, Value
 from compiler.codegen.requantize import Multiplier, clamp, multiply_by_quantized_multiplier, split_shift
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.formula import Formula
 from compiler.kernels.kernel import Argument
+from compiler.kernels.portable.formula import Formula
 from compiler.numerics import multiply_by_quantized_multiplier as rescaled
 from compiler.numerics import quantize_multiplier
 from compiler.ops.activation import INTEGER_RANGE

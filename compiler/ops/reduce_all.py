@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from compiler.codegen.builder import Function, Value
 from compiler.graph import DType
-from compiler.kernels.fold import Fold
+from compiler.kernels.portable.fold import Fold
 from compiler.ops.reducing import folding
 
 

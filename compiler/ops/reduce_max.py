@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from compiler.codegen.builder import Function, Value
 from compiler.graph import DType
-from compiler.kernels.float_functions import LARGEST
-from compiler.kernels.fold import Fold
+from compiler.kernels.floats.functions import LARGEST
+from compiler.kernels.portable.fold import Fold
 from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.reducing import folding
 

@@ -7,7 +7,7 @@ Source: TensorFlow Lite, kernels/reduce.cc.
 from __future__ import annotations
 
 from compiler.graph import DType
-from compiler.kernels.fold import Fold
+from compiler.kernels.portable.fold import Fold
 from compiler.ops.reducing import folding
 
 DEFINITIONS = (

@@ -11,11 +11,11 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.arrays import evaluate
-from compiler.kernels.fold import Fold, lower_fold
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.portable import ELEMENTS
-from compiler.kernels.reduce import reduction
+from compiler.kernels.portable.arrays import evaluate
+from compiler.kernels.portable.fold import Fold, lower_fold
+from compiler.kernels.portable.loops import ELEMENTS
+from compiler.kernels.portable.reduce import reduction
 from compiler.ops.constraints import constant, dtypes, inputs_between, output_dtype_as_input, same_quantization
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 

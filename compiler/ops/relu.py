@@ -15,10 +15,10 @@ import numpy as np
 from compiler import float_numerics
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.float_clamp import FloatClampKernel
+from compiler.kernels.floats.clamp import FloatClampKernel
 from compiler.kernels.kernel import INPUT, OUTPUT, KernelCall, Lowered
 from compiler.kernels.overlap import elementwise
-from compiler.kernels.portable import ELEMENTS, lanes_of
+from compiler.kernels.portable.loops import ELEMENTS, lanes_of
 from compiler.ops.activation import INTEGER_RANGE, quantize_bound
 from compiler.ops.constraints import (
     FLOAT,

@@ -10,10 +10,10 @@ import numpy as np
 from compiler.graph import Tensor
 from compiler.isa import Isa
 from compiler.kernels.kernel import INPUT, OUTPUT, KernelCall, Lowered
-from compiler.kernels.linear import Function, fit
 from compiler.kernels.overlap import elementwise
-from compiler.kernels.portable import ELEMENTS, lanes_of
-from compiler.kernels.unary import ExactRescaleKernel, LinearUnaryKernel
+from compiler.kernels.portable.linear import Function, fit
+from compiler.kernels.portable.loops import ELEMENTS, lanes_of
+from compiler.kernels.portable.unary import ExactRescaleKernel, LinearUnaryKernel
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.definition import Array

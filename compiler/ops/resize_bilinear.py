@@ -14,9 +14,9 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.bilinear import FRACTION_BITS, Tap, bilinear
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.portable import ELEMENTS
+from compiler.kernels.portable.bilinear import FRACTION_BITS, Tap, bilinear
+from compiler.kernels.portable.loops import ELEMENTS
 from compiler.ops.constraints import (
     FLOAT,
     Q8,

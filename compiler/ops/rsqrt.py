@@ -17,10 +17,11 @@ from compiler.codegen.requantize import multiply_by_quantized_multiplier as mult
 from compiler.fixed_point import inverse_square_root
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import fixed_point_ir, float_powers
-from compiler.kernels.formula import Formula
+from compiler.kernels.floats import powers as float_powers
 from compiler.kernels.kernel import Argument
-from compiler.kernels.rescale import saturate_30
+from compiler.kernels.portable import fixed_point_ir
+from compiler.kernels.portable.formula import Formula
+from compiler.kernels.portable.rescale import saturate_30
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.definition import Array, OperatorView

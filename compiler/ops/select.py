@@ -13,8 +13,8 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels import select as kernels
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import select as kernels
 from compiler.ops.broadcast import operand
 from compiler.ops.constraints import dtypes, inputs_between
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from compiler import fixed_point
 from compiler.graph import DType, Tensor
-from compiler.kernels.maps import SIGMOID_STEPS, sigmoid_table
+from compiler.kernels.portable.maps import SIGMOID_STEPS, sigmoid_table
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.definition import Array, OperatorView
 

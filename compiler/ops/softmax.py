@@ -15,8 +15,8 @@ import numpy as np
 from compiler import fixed_point, float_numerics
 from compiler.graph import DType, Tensor
 from compiler.isa import Isa
-from compiler.kernels import softmax as kernels
 from compiler.kernels.kernel import Lowered
+from compiler.kernels.portable import softmax as kernels
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.constraints import inputs_between, quantized_per_tensor, same_shape
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView

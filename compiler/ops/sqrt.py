@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from compiler.graph import DType
-from compiler.kernels import float_powers
+from compiler.kernels.floats import powers as float_powers
 from compiler.ops.definition import Array, OperatorView
 from compiler.ops.elementwise import byte_table, centred, clipped, computed, definition
 

@@ -20,8 +20,8 @@ from compiler.codegen.requantize import split_shift
 from compiler.graph import DType, Tensor
 from compiler.isa import Isa, PairIsa
 from compiler.kernels.kernel import Argument, Constant, KernelCall, Lowered, Place, Role
-from compiler.kernels.portable import ELEMENTS, lanes_of
-from compiler.kernels.svdf import QUAD, FloatSvdf, IntegerSvdf
+from compiler.kernels.portable.loops import ELEMENTS, lanes_of
+from compiler.kernels.portable.svdf import QUAD, FloatSvdf, IntegerSvdf
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.activation import Activation, float_range
 from compiler.ops.constraints import FLOAT, Q8, Q16, constant, int16_zero_points_are_zero, quantized_per_tensor

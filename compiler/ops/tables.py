@@ -13,8 +13,8 @@ import numpy as np
 from compiler.codegen.builder import Function, Value
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.formula import Formula
 from compiler.kernels.kernel import Argument
+from compiler.kernels.portable.formula import Formula
 from compiler.ops import byte_tables
 from compiler.ops.activation import round_half_away
 from compiler.ops.definition import Array, OperatorView

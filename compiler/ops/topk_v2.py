@@ -12,9 +12,9 @@ import numpy as np
 
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.along import top
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.portable import ELEMENTS
+from compiler.kernels.portable.along import top
+from compiler.kernels.portable.loops import ELEMENTS
 from compiler.ops.constraints import constant, dtypes, output_dtype_as_input, same_quantization
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
 

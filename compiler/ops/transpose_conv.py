@@ -15,10 +15,11 @@ import numpy as np
 from compiler import float_numerics, numerics
 from compiler.graph import DType, Operator
 from compiler.isa import Isa
-from compiler.kernels import float_layers, nine_bit_layers, transpose_conv, wide_layers
+from compiler.kernels.floats import layers as float_layers
 from compiler.kernels.kernel import KernelCall, Lowered, Place, Role
+from compiler.kernels.portable import nine_bit_layers, transpose_conv, wide_layers
+from compiler.kernels.portable.transpose_conv import Scatter
 from compiler.kernels.problems import Conv2D, Requantization, Window
-from compiler.kernels.transpose_conv import Scatter
 from compiler.ops import layers
 from compiler.ops.activation import Activation, float_range
 from compiler.ops.constraints import (

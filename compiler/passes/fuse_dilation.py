@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.graph import ABSENT, Graph, Operator
-from compiler.kernels.windows import every_window_sees_input
+from compiler.kernels.portable.windows import every_window_sees_input
 from compiler.ops import conv_2d, depthwise_conv_2d
 from compiler.ops.definition import OperatorView
 from compiler.ops.geometry import ExplicitPadding, Padding

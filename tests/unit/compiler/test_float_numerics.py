@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from compiler import fixed_point, float_numerics
-from compiler.kernels.softmax import exp_table, reciprocal_table
+from compiler.kernels.portable.softmax import exp_table, reciprocal_table
 
 RNG = np.random.default_rng(2)
 

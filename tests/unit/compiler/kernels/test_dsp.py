@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from compiler import numerics
 from compiler.graph import DType
+from compiler.kernels.dsp.patch_matrix import PatchMatrix
+from compiler.kernels.dsp.patch_weights import WeightForm
+from compiler.kernels.dsp.requantize import plan
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.patch_matrix_dsp import PatchMatrix
-from compiler.kernels.patch_weights_dsp import WeightForm
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, Requantization, Window
-from compiler.kernels.requantize_dsp import plan
 from tests.harness import isa_of, run_layer
 
 CORE = "cortex-m4"

@@ -12,9 +12,12 @@ import pytest
 
 from compiler.codegen.builder import Function, Value
 from compiler.isa import Isa
-from compiler.kernels import float_errors, float_powers, float_rounding, float_trigonometry
-from compiler.kernels.arrays import evaluate
-from compiler.kernels.fixed_point_ir import logarithm
+from compiler.kernels.floats import errors as float_errors
+from compiler.kernels.floats import powers as float_powers
+from compiler.kernels.floats import rounding as float_rounding
+from compiler.kernels.floats import trigonometry as float_trigonometry
+from compiler.kernels.portable.arrays import evaluate
+from compiler.kernels.portable.fixed_point_ir import logarithm
 
 RANDOM = np.random.default_rng(5)
 BITS = RANDOM.integers(0, 1 << 32, 60000, dtype=np.uint64).astype(np.uint32)

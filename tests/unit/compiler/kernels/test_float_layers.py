@@ -11,7 +11,8 @@ import pytest
 from compiler import float_numerics
 from compiler.errors import UserError
 from compiler.graph import DType
-from compiler.kernels import float_layers, window_lowering
+from compiler.kernels.floats import layers as float_layers
+from compiler.kernels.portable import window_lowering
 from compiler.kernels.problems import FloatLayer, Window
 from tests.harness import run_layer
 

@@ -11,7 +11,7 @@ import pytest
 
 from compiler import hybrid_numerics
 from compiler.graph import DType
-from compiler.kernels import hybrid_layers
+from compiler.kernels.hybrid import layers as hybrid_layers
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.problems import HybridLayer, Window
 from tests.harness import isa_of, run_layer

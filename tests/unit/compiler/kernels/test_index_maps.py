@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.graph import DType
-from compiler.kernels.copies import Axis, copy, merged
-from compiler.kernels.index_maps import OUTSIDE, contiguous_start, copy_axes, numbered, scatter_cells
 from compiler.kernels.kernel import Lowered, Place, Role
+from compiler.kernels.portable.copies import Axis, copy, merged
+from compiler.kernels.portable.index_maps import OUTSIDE, contiguous_start, copy_axes, numbered, scatter_cells
 from tests.harness import isa_of, run_layer
 
 Cells = np.ndarray

@@ -10,10 +10,10 @@ import pytest
 
 from compiler import numerics
 from compiler.graph import DType
-from compiler.kernels import byte_fully_connected, nine_bit_layers
-from compiler.kernels.byte_fully_connected import ByteFullyConnected
-from compiler.kernels.pools import average_pool
-from compiler.kernels.portable import Element
+from compiler.kernels.portable import byte_fully_connected, nine_bit_layers
+from compiler.kernels.portable.byte_fully_connected import ByteFullyConnected
+from compiler.kernels.portable.loops import Element
+from compiler.kernels.portable.pools import average_pool
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, Requantization, Window
 from compiler.ops.pooling import average_reference, cells
 from tests.harness import isa_of, run_layer

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from compiler.graph import DType
-from compiler.kernels.linear import Function, Linear, fit
+from compiler.kernels.portable.linear import Function, Linear, fit
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.add import SumAttributes, _function
 from compiler.ops.rescaling import Rescaling

@@ -11,7 +11,7 @@ import pytest
 from compiler import numerics
 from compiler.graph import DType
 from compiler.kernels.kernel import Place, Role
-from compiler.kernels.linear import Function, fit
+from compiler.kernels.portable.linear import Function, fit
 from compiler.kernels.problems import FullyConnected, IntegerSum
 from tests.harness import run_layer
 from tests.unit.compiler.kernels.mve_layers import CORE, ISA, Array, inputs_of, requantization, weights_of

@@ -15,9 +15,10 @@ import pytest
 from compiler.artifact import CompiledModel, Port
 from compiler.codegen.objects import Accessor, ArenaAddress, BoundCall, Program, generate_objects
 from compiler.graph import DType
-from compiler.kernels import formula, maps, overlap, pools
+from compiler.kernels import overlap
 from compiler.kernels.kernel import INPUT, KernelCall, Lowered, Overlap, Place, Role
-from compiler.kernels.portable import Element
+from compiler.kernels.portable import formula, maps, pools
+from compiler.kernels.portable.loops import Element
 from compiler.kernels.problems import FullyConnected, Window
 from tests.harness import isa_of, target_for
 from tests.programs import Entry, batches, run_program

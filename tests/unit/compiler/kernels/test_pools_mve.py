@@ -10,9 +10,9 @@ import pytest
 
 from compiler.graph import DType
 from compiler.isa.mve import Mve
-from compiler.kernels.pools import average_pool, max_pool
-from compiler.kernels.pools_mve import MOST_CELLS, reciprocal
-from compiler.kernels.portable import Element
+from compiler.kernels.mve.pools import MOST_CELLS, reciprocal
+from compiler.kernels.portable.loops import Element
+from compiler.kernels.portable.pools import average_pool, max_pool
 from compiler.kernels.problems import Window
 from compiler.ops.pooling import average_reference, cells, max_reference
 from tests.harness import run_layer

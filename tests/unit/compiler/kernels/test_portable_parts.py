@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from compiler.codegen.requantize import narrow_shifts, reduce_multiplier, split_shift
-from compiler.kernels import copies, reduce
-from compiler.kernels.elementwise import Loops, merged
-from compiler.kernels.pools import reciprocal
-from compiler.kernels.portable import lanes_of
+from compiler.kernels.portable import copies, reduce
+from compiler.kernels.portable.elementwise import Loops, merged
+from compiler.kernels.portable.loops import lanes_of
+from compiler.kernels.portable.pools import reciprocal
+from compiler.kernels.portable.rescale import Form, rescale_of
+from compiler.kernels.portable.windows import Run, runs
 from compiler.kernels.problems import Requantization
-from compiler.kernels.rescale import Form, rescale_of
-from compiler.kernels.windows import Run, runs
 from compiler.numerics import multiply_by_quantized_multiplier_int64
 
 

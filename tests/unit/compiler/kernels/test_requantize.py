@@ -13,7 +13,7 @@ import pytest
 from compiler.codegen.requantize import Multiplier, multiply_by_quantized_multiplier
 from compiler.graph import DType
 from compiler.kernels.kernel import INPUT, OUTPUT, KernelCall, KernelFunction, Lowered
-from compiler.kernels.portable import PortableKernel
+from compiler.kernels.portable.loops import PortableKernel
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, Requantization, Window
 from compiler.numerics import (
     conv_2d,

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from compiler import numerics
 from compiler.graph import DType
-from compiler.kernels import conv_pairs_lowering
-from compiler.kernels.conv_pairs_scalar import ConvPairs
-from compiler.kernels.conv_product_scalar import Product, conv_product, fully_connected_product
-from compiler.kernels.conv_ring_scalar import ConvScalar
-from compiler.kernels.depthwise_scalar import DepthwiseScalar
 from compiler.kernels.kernel import Lowered, Place, Role
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, Requantization, Window
-from compiler.kernels.scalar_requantize import Rounding
+from compiler.kernels.scalar import conv_pairs_lowering
+from compiler.kernels.scalar.conv_pairs import ConvPairs
+from compiler.kernels.scalar.conv_product import Product, conv_product, fully_connected_product
+from compiler.kernels.scalar.conv_ring import ConvScalar
+from compiler.kernels.scalar.depthwise import DepthwiseScalar
+from compiler.kernels.scalar.requantize import Rounding
 from qemu.plugin import PluginUnavailable
 from qemu.profile import plugin_options, read_counts
 from tests.harness import build, isa_of, layer_model, run_layer

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from compiler import numerics
 from compiler.graph import DType
-from compiler.kernels import winograd_lowering_dsp, winograd_lowering_scalar
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.problems import Conv2D, Requantization, Window
-from compiler.kernels.winograd import F2, F4, Transform
-from compiler.kernels.winograd_lowering_scalar import WinogradShape
+from compiler.kernels.winograd import lowering_dsp as winograd_lowering_dsp
+from compiler.kernels.winograd import lowering_scalar as winograd_lowering_scalar
+from compiler.kernels.winograd.arithmetic import F2, F4, Transform
+from compiler.kernels.winograd.lowering_scalar import WinogradShape
 from tests.harness import isa_of, run_layer
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from compiler.graph import DType, Tensor
-from compiler.kernels.transpose_conv import Scatter, phase_weights, phases
+from compiler.kernels.portable.transpose_conv import Scatter, phase_weights, phases
 from compiler.numerics import windows
 from compiler.ops import operators
 from compiler.ops.activation import Activation

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Depthwise convolutions to calls of `DepthwiseScalar`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Argument, Constant, KernelCall, Lowered
+from compiler.kernels.overlap import of_channels
+from compiler.kernels.packing import Int64Array, accumulator_bounds
+from compiler.kernels.problems import DepthwiseConv2D, Window
+from compiler.kernels.scalar.core import Multiplier, ScalarCore
+from compiler.kernels.scalar.depthwise import DepthwiseScalar, Weights
+from compiler.kernels.scalar.requantize import ChannelTable, channel_table
+
+
+@dataclass(frozen=True)
+class DepthwiseBlocking:
+    """`weights`: where a core keeps weights of kernels with up to `unrolled` taps; larger ones run in loops.
+    `copies`: pixels of a plane copied at a time. `pixels`: the groups it holds, by preference, unrolled and in loops.
+    `output`: instructions an output."""
+
+    weights: Weights
+    unrolled: int
+    copies: tuple[int, ...]
+    pixels: tuple[int, ...]
+    loop_pixels: tuple[int, ...]
+    tap: float
+    output: float
+    group: float
+
+
+def lower_depthwise_conv_2d(core: ScalarCore, blocking: DepthwiseBlocking, layer: DepthwiseConv2D) -> Lowered:
+    w = layer.window
+    taps = w.kernel_height * w.kernel_width
+    unrolls = taps <= blocking.unrolled and w.dilation_width == 1
+    pixels = _choose(blocking, w, unrolls)
+    biased = core.multiplier is Multiplier.NONE
+    weights = layer.weights.astype(np.int64).reshape(taps, -1).T
+    bias = layer.bias - (layer.input_zero_point + 128 * core.unsigned_inputs) * weights.sum(axis=1)
+    bounds = accumulator_bounds(weights, layer.bias, layer.input_zero_point)
+    table = channel_table(core, layer.requantization, bias, bounds)
+    kernel = DepthwiseScalar(
+        core=core,
+        form=table.form,
+        weights=blocking.weights if unrolls else Weights.LOOP,
+        pixels=pixels,
+        stride=w.stride_width,
+        rows=w.kernel_height if unrolls else 1,
+        columns=w.kernel_width if unrolls else 1,
+        copies=next(c for c in blocking.copies if w.input_width % c == 0),
+        biased=biased and not unrolls,
+    )
+    plane_row = w.pad_left + w.input_width + w.pad_right
+    plane_bytes = -(-(w.pad_top + w.input_height + w.pad_bottom) * plane_row // 4) * 4
+    records, record_bytes = _records(table, weights + 128 * kernel.biased)
+    first = w.output_width - (-(-w.output_width // pixels) - 1) * pixels
+    values: dict[str, Argument] = {
+        "input": INPUT,
+        "output": OUTPUT,
+        "records": records,
+        "record_bytes": record_bytes,
+        "channels": w.input_channels,
+        "multiplier": layer.multiplier,
+        "output_channels": w.output_channels,
+        "input_height": w.input_height,
+        "input_width": w.input_width,
+        "plane": SCRATCH,
+        "plane_row": plane_row,
+        "plane_bytes": plane_bytes,
+        "plane_interior": w.pad_top * plane_row + w.pad_left,
+        "fill": ((layer.input_zero_point + 128 * core.unsigned_inputs) & 0xFF) * 0x01010101,
+        "output_height": w.output_height,
+        "output_row": w.output_width * w.output_channels,
+        "row_advance": w.stride_height * plane_row,
+        "tap_row": w.dilation_height * plane_row,
+        "tap_column": w.dilation_width,
+        "kernel_height": w.kernel_height,
+        "kernel_width": w.kernel_width,
+        "first_input": first * w.stride_width,
+        "first_output": first * w.output_channels,
+        "group_input": pixels * w.stride_width,
+        "group_output": pixels * w.output_channels,
+        "clamp_size": table.size,
+        "clamp_minimum": table.minimum,
+        "clamp_offset": table.offset,
+    }
+    call = KernelCall(kernel, tuple(values[name] for name in DepthwiseScalar.parameters))
+    overlaps = (of_channels(w),) if layer.multiplier == 1 else ()
+    return Lowered((call,), plane_bytes, layer.macs, overlaps=overlaps)
+
+
+def _choose(blocking: DepthwiseBlocking, w: Window, unrolls: bool) -> int:
+    """The number of pixels in a group with the fewest instructions by estimate."""
+
+    def cost(pixels: int) -> float:
+        group = pixels * (w.kernel_height * w.kernel_width * blocking.tap + blocking.output) + blocking.group
+        return -(-w.output_width // pixels) * group
+
+    candidates = blocking.pixels if unrolls else blocking.loop_pixels
+    return min((p for p in candidates if p <= w.output_width), key=cost)
+
+
+def _records(table: ChannelTable, weights: Int64Array) -> tuple[Constant, int]:
+    """Each channel's words, then its weights as bytes up to a multiple of 4; and the bytes of a record."""
+    channels, taps = weights.shape
+    head = (table.words & 0xFFFFFFFF).astype("<u4").view(np.uint8).reshape(channels, -1)
+    tail = np.zeros((channels, -(-taps // 4) * 4), np.uint8)
+    tail[:, :taps] = weights & 0xFF
+    records = np.concatenate([head, tail], axis=1)
+    return Constant(records.tobytes()), records.shape[1]

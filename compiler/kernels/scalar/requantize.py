@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requantisation on scalar cores: which exact form a layer allows, its table, and the instructions.
+
+Double rounding is floor((x*m + 2**(30+r) +- 2**30) / 2**(31+r)) for a right shift r >= 1, with + for x >= 0 and - for
+x < 0. With h = floor(4*x*m / 2**32), which needs |x| < 2**29, that is (h + 2**r +- 1) >> (r + 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from compiler.codegen.builder import I32, Function, Value
+from compiler.kernels.packing import Int64Array
+from compiler.kernels.problems import Requantization
+from compiler.kernels.scalar.core import ScalarCore
+from compiler.numerics import requantize
+
+WORDS = 4
+"""Table words of a channel: bias, multiplier, rounding constant, shift (fast); bias, multiplier, shifts (general)."""
+
+
+class Rounding(Enum):
+    FAST = "f"
+    """Negative ties cannot be seen: they are below the clamp."""
+    TIES = "t"
+    """As FAST, with the correction for negative accumulators."""
+    GENERAL = "g"
+    """Any shift in either direction and any accumulator, modulo 2**32 as in the reference."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The compile-time facts of a requantisation. `whole`: the clamp is int8's own range."""
+
+    rounding: Rounding
+    whole: bool
+
+    @property
+    def tag(self) -> str:
+        return self.rounding.value + ("w" if self.whole else "c")
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelTable:
+    """`words` int64 [channels, WORDS]; `size`, `minimum` and `offset` are the call's clamp parameters: the clamp's
+    width, its lower end, and the zero point above it (general form). `shared`: channels differ in their bias only."""
+
+    form: Form
+    words: Int64Array
+    size: int
+    minimum: int
+    offset: int
+
+    @property
+    def shared(self) -> bool:
+        return _alike(self.words)
+
+
+def channel_table(
+    core: ScalarCore, r: Requantization, bias: Int64Array, bounds: tuple[Int64Array, Int64Array]
+) -> ChannelTable:
+    """The table for accumulators within `bounds` (least and greatest, without overflow), started at `bias`."""
+    low, high = bounds
+    right = np.maximum(-r.shifts, 0)
+    whole = (r.minimum, r.maximum) == (-128, 127)
+    origin = core.byte_origin if whole else r.minimum
+    lowest, highest = requantize(low, r), requantize(high, r)
+    monotone = (r.shifts <= 0) & (low >= -(1 << 31)) & (high < 1 << 31)
+    constant = (lowest == highest) & monotone
+    settled = np.zeros_like(constant)
+    offset = ((2 * (r.zero_point - origin) + 1) << right) + 1
+    greatest = np.maximum(abs(low), abs(high))
+    fits = (greatest < 1 << 29) & (right >= 1)
+    fits &= ((greatest * r.multipliers) >> 30) + abs(offset) < (1 << 31) - 4
+    words = np.stack([bias, r.multipliers, offset, right + 1], axis=1)
+    if not (fits.all() and _alike(words)):
+        # What never changes needs no multiplication, nor a form that could overflow.
+        settled = constant
+        fixed = np.stack([bias, np.zeros_like(bias), lowest - origin << 1, np.ones_like(bias)], axis=1)
+        words = np.where(settled[:, None], fixed, words)
+        fits |= settled
+    if fits.all():
+        # The correction of ties leaves settled channels alone: their product is 0, hence not negative.
+        ties = ~settled & (low < 0) & (r.minimum < r.zero_point)
+        rounding = Rounding.TIES if ties.any() else Rounding.FAST
+    else:
+        rounding = Rounding.GENERAL
+        words = np.stack([bias, r.multipliers, right, np.maximum(r.shifts, 0)], axis=1)
+    return ChannelTable(Form(rounding, whole), words, r.maximum - r.minimum, r.minimum, r.zero_point - origin)
+
+
+def _alike(words: Int64Array) -> bool:
+    """All channels have the same entries but for the bias."""
+    return bool((words[:, 1:] == words[0, 1:]).all())
+
+
+@dataclass(frozen=True)
+class ChannelValues:
+    """A channel's table entries in registers."""
+
+    multiplier: Value
+    rounding: Value
+    shift: Value
+
+
+def load_channel(f: Function, pointer: Value, offset: int = 0) -> ChannelValues:
+    """The entries behind the bias, which is at `offset`."""
+    return ChannelValues(*(f.load(I32, pointer, offset + 4 * i) for i in range(1, WORDS)))
+
+
+@dataclass(frozen=True)
+class Requantizer:
+    """Appends the requantisation of accumulators. `size`, `minimum`, `offset` load the call's clamp parameters."""
+
+    core: ScalarCore
+    form: Form
+
+    def emit(self, f: Function, accumulator: Value, channel: ChannelValues, clamp: tuple[Value, Value, Value]) -> Value:
+        """The i8 result; `clamp` holds the table's size, minimum and offset (not read where the form needs none)."""
+        size, minimum, offset = clamp
+        if self.form.rounding is Rounding.GENERAL:
+            value = f.add(self._general(f, accumulator, channel), offset)
+        else:
+            high = self.core.multiply_high(f, f.shl(accumulator, 2), channel.multiplier)
+            if self.form.rounding is Rounding.TIES:
+                high = f.add(high, f.shl(f.ashr(high, 31), 1))
+            value = f.ashr(f.add(high, channel.rounding), channel.shift)
+        if self.form.whole:
+            return self.core.clamp_byte(f, value)
+        return self.core.clamp_range(f, value, size, minimum)
+
+    def _general(self, f: Function, accumulator: Value, channel: ChannelValues) -> Value:
+        """The reference's two roundings one after the other; the result is clamped to 30 bits so that zero points
+        can be added."""
+        right, left = channel.rounding, channel.shift
+        value = f.shl(accumulator, left)
+        high = self.core.multiply_high(f, value, channel.multiplier)
+        low = self.core.multiply(f, value, channel.multiplier)
+        doubled = f.add(f.shl(high, 1), f.lshr(f.add(f.lshr(low, 30), 1), 1))
+        mask = f.sub(f.shl(f.const(1), right), 1)
+        threshold = f.add(f.lshr(mask, 1), f.lshr(doubled, 31))
+        rounded = f.add(f.ashr(doubled, right), f.lshr(f.sub(threshold, f.and_(doubled, mask)), 31))
+        overflows = f.ashr(f.xor(rounded, f.shl(rounded, 1)), 31)
+        saturated = f.xor(f.ashr(rounded, 31), 0x3FFFFFFF)
+        return f.xor(rounded, f.and_(f.xor(rounded, saturated), overflows))
