@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
+from boards.abi import check_abi
 from boards.board import Board, Clock, Console, Core, Emulator, Memory, MemoryKind, RegisterStep
 from boards.flashing import read_flashing
 from boards.machine import Machine, read_machine
@@ -18,6 +19,8 @@ from boards.schema import Table
 from compiler.errors import UserError
 
 ROOT = Path(__file__).parent
+CORE_VECTORS = 16
+"""Slots of the vector table before the chip's own interrupts."""
 NOT_BOARDS = ("cores", "machines")
 IMAGES = ("plain", "rp2040", "rp2350", "esp32c3", "imxrt")
 
@@ -88,6 +91,7 @@ def read_core(cores: Table, name: str) -> tuple[Core, str, str]:
         float_unit=table.text("float_unit", allowed=("none", "single", "double")),
         interrupt_stack=table.integer("interrupt_stack"),
     )
+    check_abi(core, table)
     machine, cpu = table.text("machine"), table.text("machine_cpu", "")
     table.close()
     return core, machine, cpu
@@ -125,6 +129,7 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
     chip = Table.load(path, f"boards/chips/{chip_name}.toml")
     core, machine_name, cpu = read_core(cores, chip.text("core"))
     memories = _memories(chip)
+    _check_vectors(chip, memories)
     clocks = _clocks(table, chip)
     console = clocks[0].console
     native = "qemu" in table
@@ -159,14 +164,27 @@ def _memories(chip: Table) -> tuple[Memory, ...]:
         table.close()
         for other in found:
             if memory.origin < other.end and other.origin < memory.end:
-                raise UserError("memories overlap", where=table.where, got=f"{memory.name} and {other.name}")
+                raise UserError("memories overlap", where=table.place("origin"), got=f"{memory.name} and {other.name}")
             if memory.name == other.name:
-                raise UserError("two memories have one name", where=table.where, got=memory.name)
+                raise UserError("two memories have one name", where=table.place("name"), got=memory.name)
         found.append(memory)
     missing = {"flash", "ram"} - {memory.kind.value for memory in found}
     if missing:
         raise UserError("a chip needs flash and RAM", where=chip.where, got=f"no {', '.join(sorted(missing))}")
     return tuple(found)
+
+
+def _check_vectors(chip: Table, memories: tuple[Memory, ...]) -> None:
+    """UserError for a flash that cannot even hold the vector table: a slip of a digit in its size."""
+    flash = next(memory for memory in memories if memory.kind is MemoryKind.FLASH)
+    vectors = 4 * (CORE_VECTORS + len(chip.texts("vectors", ())))
+    if flash.size < vectors:
+        raise UserError(
+            "the flash is smaller than the vectors",
+            where=chip.place("memories"),
+            got=f"{flash.name} of {flash.size} bytes",
+            allowed=f"at least {vectors} bytes",
+        )
 
 
 def _arena_banks(chip: Table, memories: tuple[Memory, ...]) -> tuple[str, ...]:

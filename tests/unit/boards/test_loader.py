@@ -133,7 +133,7 @@ def edit(root: Path, file: str, old: str, new: str) -> None:
     ("file", "old", "new", "message"),
     [
         ("bluepill.toml", "chip =", "chipp =", "core is missing"),
-        ("bluepill.toml", "chip =", 'colour = "blue"\nchip =', "unknown key.*colour"),
+        ("bluepill.toml", "chip =", 'colour = "blue"\nchip =', r"unknown key.*bluepill.toml:3\n.*colour"),
         ("bluepill.toml", '"stm32f103c8"', '"stm32f103c9"', "no such chip"),
         ("bluepill.toml", '"USART1"', '"USART9"', "no such entry"),
         ("bluepill.toml", '"PA9_PA10"', '"PB6_PB7"', "no such pins"),
@@ -142,7 +142,19 @@ def edit(root: Path, file: str, old: str, new: str) -> None:
         ("netduinoplus2.toml", 'qemu = "netduinoplus2"', 'qemu = "stm32vldiscovery"', "lacks this memory"),
         ("machines.toml", "USART2 = 1, USART3 = 2, UART4", "UART4", "does not connect this UART"),
         ("chips/stm32f103c8.toml", 'core = "cortex-m3"', 'core = "cortex-m9"', "no such entry"),
-        ("chips/stm32f103c8.toml", "origin = 0x20000000", "origin = 0x08000000", "memories overlap"),
+        (
+            "chips/stm32f103c8.toml",
+            "origin = 0x20000000",
+            "origin = 0x08000000",
+            r"overlap.*c8.toml:9: memories",
+        ),
+        ("chips/stm32f103c8.toml", "size = 0x10000", "size = 0x80", "flash is smaller than the vectors"),
+        (
+            "cores.toml",
+            'gcc_flags = ["-mcpu=cortex-m3", "-mthumb", "-mfloat-abi=soft"]',
+            'gcc_flags = ["-mcpu=cortex-m3", "-mthumb", "-mfloat-abi=hard"]',
+            r"does not fit cortex-m3.*cores.toml:\d+",
+        ),
         ("chips/stm32f103c8.toml", 'kind = "ram"', 'kind = "rom"', "kind has no such value"),
         ("chips/stm32f103c8.toml", 'kind = "ram"', 'kind = "flash"', "needs flash and RAM"),
         ("chips/stm32f103c8.toml", "size = 0x5000", "size = 0x5000000", "less ram than the board"),
@@ -153,6 +165,12 @@ def edit(root: Path, file: str, old: str, new: str) -> None:
         ("chips/stm32f103c8.toml", "hz = 64000000", "herz = 64000000", "hz is missing"),
         ("chips/stm32f103c8.toml", "[max]", "[max]\nvolts = 3", "unknown key.*volts"),
         ("cores.toml", 'float_unit = "none"', 'float_unit = "half"', "float_unit has no such value"),
+        (
+            "cores.toml",
+            '"-march=rv32imac_zicsr", "-mabi=ilp32"',
+            '"-march=rv32imac_zicsr", "-mabi=ilp32f"',
+            "does not fit",
+        ),
         ("machines.toml", 'system = "qemu-system-arm"', "", "system is missing"),
     ],
 )
