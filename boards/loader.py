@@ -116,6 +116,7 @@ def _bare_board(name: str, table: Table, cores: Table, machines: Table) -> Board
         vectors=(),
         interrupt_stack=core.interrupt_stack,
         image="plain",
+        simulator="",
         emulator=_emulator(machine, cpu, True, 0, memories, console),
     )
 
@@ -149,6 +150,7 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
         vectors=chip.texts("vectors", ()),
         interrupt_stack=core.interrupt_stack,
         image=chip.text("image", "plain", allowed=IMAGES),
+        simulator=chip.text("simulator", ""),
         emulator=emulator,
         flashing=read_flashing(chip, next(m.size for m in memories if m.kind is MemoryKind.FLASH)),
     )
