@@ -140,7 +140,7 @@ class Board:
     image: str
     """What the boot ROM wants of an image (toolchain/forms.py): 'plain' is nothing."""
     simulator: str
-    """What the simulator of the tests (tests/simulator) calls the chip; empty where it has no model of it."""
+    """What the simulator of the tests (tests/simulator) calls the chip; empty where it lacks chip or UART."""
     emulator: Emulator
     flashing: Flashing | None = None
     """How it is flashed over serial; None where there is no way, or none is known."""

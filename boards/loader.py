@@ -150,7 +150,7 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
         vectors=chip.texts("vectors", ()),
         interrupt_stack=core.interrupt_stack,
         image=chip.text("image", "plain", allowed=IMAGES),
-        simulator=chip.text("simulator", ""),
+        simulator=table.text("simulator", ""),
         emulator=emulator,
         flashing=read_flashing(chip, next(m.size for m in memories if m.kind is MemoryKind.FLASH)),
     )
