@@ -43,11 +43,12 @@ def test_a_network_is_bit_exact_on_the_chip(name: str, tmp_path: Path) -> None:
     network = NETWORKS[board.core.isa]
     options = FirmwareOptions(arena=MAIN_BANK.get(name, ""))
     result = build_firmware(board, compiled(board.core.name, network), tmp_path, options)
-    golden = np.load(MODELS / f"{network}.npz")
+    with np.load(MODELS / f"{network}.npz") as golden:
+        row, wanted = golden["in0"][0].tobytes(), golden["out0"][0].tobytes()
     with simulated(board, result.elf) as (console, _):
         assert console.name() == name
-        (found,) = console.run([golden["in0"][0].tobytes()])
-    assert found == golden["out0"][0].tobytes()
+        (found,) = console.run([row])
+    assert found == wanted
 
 
 @pytest.mark.parametrize("name", [n for n in BOARDS if len(load_board(n).clocks) > 1 and n not in OVER_DRIVE])
