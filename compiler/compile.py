@@ -16,6 +16,7 @@ from compiler.isa import Isa, load_isa
 from compiler.kernels.kernel import OUTPUT, KernelCall, Place, Role
 from compiler.kernels.portable.copies import set_bytes
 from compiler.model import Model
+from compiler.order import ordered
 from compiler.passes import AS_STATED, run_passes
 from compiler.reference import outputs_of_rows
 from compiler.schedule import Dispatch, Schedule, build_schedule
@@ -76,7 +77,7 @@ def compile_graph(
 ) -> CompiledModel:
     """Compiles a graph that is verified and supported: schedule, arena, code."""
     progress("schedule")
-    schedule = choose(build_schedule(graph, load_isa(target)), settings, len(model.data))
+    schedule = ordered(choose(build_schedule(graph, load_isa(target)), settings, len(model.data)))
     progress("arena")
     plan, inputs_kept = _plan(schedule)
     offsets = dict(enumerate(plan.offsets))
