@@ -65,13 +65,13 @@ def plan_arena(buffers: Sequence[Buffer], sharings: Sequence[Sharing] = (), atte
     """
     sharings = [s for s in sharings if buffers[s.output].first == buffers[s.input].last]
     bound, graph = lower_bound(buffers, sharings), _neighbours(buffers, sharings)
-    offsets = search(graph, bound, attempts // 10)
-    size = size_of(graph, offsets)
-    if size > bound and is_impossible(graph, size - ALIGNMENT):
-        bound = size
-    elif size > bound:
-        offsets = search(graph, bound, attempts)
+    for tries in (attempts // 10, attempts):
+        offsets = search(graph, bound, tries)
         size = size_of(graph, offsets)
+        if size > bound and is_impossible(graph, size - ALIGNMENT):
+            bound = size
+        if size <= bound:
+            break
     plan = ArenaPlan(tuple(buffers), tuple(offsets), size, bound, tuple(sharings))
     check_plan(plan)
     return plan
