@@ -12,6 +12,8 @@ import numpy as np
 import tflite
 from numpy.typing import NDArray
 
+FIRST_VERSIONS = {"BROADCAST_TO": 2}
+"""The oldest versions of operators that LiteRT has kernels for, where not 1."""
 TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9}
 
 
@@ -162,7 +164,7 @@ def _code(builder: Any, name: str) -> int:
     if number is None:
         custom = builder.CreateString(name)
         return _table(builder, "OperatorCode", BuiltinCode=tflite.BuiltinOperator.CUSTOM, CustomCode=custom)
-    return _table(builder, "OperatorCode", BuiltinCode=number)
+    return _table(builder, "OperatorCode", BuiltinCode=number, Version=FIRST_VERSIONS.get(name, 1))
 
 
 def _table(builder: Any, name: str, **fields: Any) -> int:

@@ -25,9 +25,12 @@ EXPECTED = {
     ("tflm", "RELU"): "TFLite Micro does not round the ratio of scales to float32",
     ("tflm", "RELU6"): "TFLite Micro clamps without rescaling",
     ("tflm", "RELU_N1_TO_1"): "TFLite Micro clamps without rescaling",
+    ("tflm", "SPACE_TO_BATCH_ND"): "TFLite Micro pads int8 tensors with 0, not with the zero point",
     ("tflm", "TRANSPOSE_CONV"): "TFLite Micro saturates int16 sums wrongly",
     ("tflm", "UNIDIRECTIONAL_SEQUENCE_LSTM"): "TFLite Micro's float sequences are wrong",
     ("litert", "FULLY_CONNECTED"): "LiteRT rescales in double",
+    ("litert", "LEAKY_RELU"): "LiteRT rounds int16 values otherwise",
+    ("litert", "LOGISTIC"): "LiteRT rounds ties of int8 values otherwise",
     ("litert", "SUM"): "LiteRT's integer sums overflow",
     ("litert", "UNIDIRECTIONAL_SEQUENCE_LSTM"): "LiteRT rounds int8 gates otherwise",
 }

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.model import Model
-from tests.fuzz import elementwise, layers, shapes
+from tests.fuzz import elementwise, layers, rearranged, shapes
 from tests.fuzz.draft import Draft
 
-STEPS = [*layers.STEPS.values(), *elementwise.STEPS.values(), *shapes.STEPS.values()]
+STEPS = [*layers.STEPS.values(), *elementwise.STEPS.values(), *shapes.STEPS.values(), *rearranged.STEPS.values()]
 ROWS = 3
 
 

@@ -26,7 +26,7 @@ from toolchain.rows import Samples, read_samples
 from toolchain.terminal import Terminal
 
 SEEDS = (1, 2, 3)
-NO_ORACLE = "none is installed; requirements-oracle.lock has TFLite Micro and LiteRT"
+NO_ORACLE = "no other runtime is installed; docs/VERIFY.md says how to install TFLite Micro and LiteRT"
 
 Tensors = dict[int, NDArray[Any]]
 
