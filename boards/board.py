@@ -39,8 +39,7 @@ class Core:
 
     `isa` names the kernel set (compiler/isa/<isa>.py); `march`/`mabi` and `mcpu`/`fpu`/`float_abi` are GCC's names.
     `multilib_flags` are the flags by which libgcc and libc are found (Debian's RISC-V GCC falls back to a 64-bit
-    library where `_zicsr` is named). `float_unit` is none, single or double. `interrupt_stack` is in bytes: what the
-    core and the start-up code push when an exception hits, twice (an interrupt, and a fault inside it).
+    library where `_zicsr` is named). `float_unit` is none, single or double.
     """
 
     name: str
@@ -53,7 +52,6 @@ class Core:
     gcc_flags: tuple[str, ...]
     multilib_flags: tuple[str, ...]
     float_unit: str
-    interrupt_stack: int
 
 
 class RegisterStep(NamedTuple):
@@ -135,8 +133,6 @@ class Board:
     vectors: tuple[str, ...]
     """The vendor's handler names of the chip's own interrupts, from slot 16 of the vector table on; '' is reserved.
     The 16 slots before belong to the core, so to the start-up template."""
-    interrupt_stack: int
-    """Bytes of stack reserved for exception entry and nesting."""
     image: str
     """What the boot ROM wants of an image (toolchain/forms.py): 'plain' is nothing."""
     simulator: str

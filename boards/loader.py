@@ -89,7 +89,6 @@ def read_core(cores: Table, name: str) -> tuple[Core, str, str]:
         gcc_flags=gcc_flags,
         multilib_flags=table.texts("multilib_flags", gcc_flags),
         float_unit=table.text("float_unit", allowed=("none", "single", "double")),
-        interrupt_stack=table.integer("interrupt_stack"),
     )
     check_abi(core, table)
     machine, cpu = table.text("machine"), table.text("machine_cpu", "")
@@ -106,7 +105,7 @@ def _bare_board(name: str, table: Table, cores: Table, machines: Table) -> Board
         name=name,
         aliases=table.texts("aliases", ()),
         description=table.text("description"),
-        chip=machine_name,
+        chip=machine.qemu,
         core=core,
         memories=memories,
         arena_banks=(machine.ram.name,),
@@ -114,7 +113,6 @@ def _bare_board(name: str, table: Table, cores: Table, machines: Table) -> Board
         startup=table.text("startup"),
         timer=table.text("startup"),
         vectors=(),
-        interrupt_stack=core.interrupt_stack,
         image="plain",
         simulator="",
         emulator=_emulator(machine, cpu, True, 0, memories, console),
@@ -148,7 +146,6 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
         startup=chip.text("startup"),
         timer=chip.text("timer", chip.text("startup").split("_v")[0]),
         vectors=chip.texts("vectors", ()),
-        interrupt_stack=core.interrupt_stack,
         image=chip.text("image", "plain", allowed=IMAGES),
         simulator=table.text("simulator", ""),
         emulator=emulator,

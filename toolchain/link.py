@@ -128,7 +128,7 @@ def _link_stable(
             return _overflows(result.text, inputs)
         elf = read_elf(to.read_bytes())
         code = disassemble(compiler, to)
-        stack = stack_bound(elf, code, site.board)
+        stack = stack_bound(elf, code, site.board, inputs.options.application == "app")
         if place is site and stack.bytes == size:
             check_libraries(to.with_suffix(".map").read_text(encoding="utf-8"), compiler.core)
             return Image(site, to, elf, code, stack, layout)

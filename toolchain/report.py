@@ -43,6 +43,9 @@ def report_of(image: Image, bundle: Bundle, sizes: Sizes, options: FirmwareOptio
         },
         "stack": {
             "bound": stack.bytes,
+            "program": stack.program,
+            "handlers": stack.handlers,
+            "exceptions": stack.interrupt,
             "guard": guard_of(image.site.board).protection.value,
             "measured": None,
             "path": [{"function": name, "bytes": depth} for name, depth in stack.path],

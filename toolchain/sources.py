@@ -114,6 +114,7 @@ def startup(site: Site, layout: Layout, application: str) -> str:
         "stack_paint": f"0x{STACK_PAINT:X}",
         "guard": guard_of(site.board).protection.value,
         "constructors": application == "app",
+        "float_handlers": application == "app",
         "arena_apart": layout.arena_bank != site.banks[0],
         "constants_apart": layout.constants_bank is not None,
         "vector_alignment": max(128, 1 << (4 * words - 1).bit_length()),

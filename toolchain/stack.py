@@ -23,10 +23,17 @@ ALIGNMENT = 16
 VISITS = 64
 
 
+ARM_FRAME = 36
+"""Bytes that an Arm core pushes when it takes an exception: 8 words, and one of alignment (Armv7-M manual, B1.5.7)."""
+ARM_FLOAT_FRAME = 72
+"""Bytes that it leaves for the float registers as well, unless start-up has told it not to (FPCCR.ASPEN)."""
+
+
 @dataclass(frozen=True)
 class StackBound:
     """Bytes of stack that the image needs: the deepest path of the program (`path`: function and its own depth there),
-    its interrupt handlers, and what the core pushes on exceptions. `bytes` is their sum, rounded up to 16."""
+    its interrupt handlers as if all of them interrupted each other, and what the core pushes for each of these and for
+    a fault in the last (`interrupt`; RISC-V cores push nothing). `bytes` is their sum, rounded up to 16."""
 
     program: int
     handlers: int
@@ -46,30 +53,36 @@ class Use:
     path: tuple[tuple[str, int], ...]
 
 
-def stack_bound(elf: Elf, code: Code, board: Board) -> StackBound:
-    """The bound of an image that starts at Reset_Handler. UserError where there is none."""
+def stack_bound(elf: Elf, code: Code, board: Board, float_handlers: bool) -> StackBound:
+    """The bound of an image that starts at Reset_Handler; `float_handlers`: handlers may use the float unit, so that
+    exceptions keep room for its registers. UserError where there is none."""
     frames: Frames = ArmFrames(elf) if elf.machine == "EM_ARM" else RiscvFrames(elf)
     analysis = Analysis(elf, code, frames)
     # An application may handle every trap itself; nothing is then left of the default.
     roots = {symbol.address for symbol in elf.symbols if symbol.name in ("Reset_Handler", "Default_Handler")}
     program = max((analysis.use(root) for root in sorted(roots)), key=lambda use: use.bytes)
-    handlers = sum(analysis.use(handler).bytes for handler in sorted(handlers_of(elf, code) - roots))
-    return StackBound(program.bytes, handlers, board.interrupt_stack, program.path)
+    handlers = [handler for handler in handlers_of(elf, code) if handler not in roots]
+    frame = 0
+    if elf.machine == "EM_ARM":
+        frame = ARM_FRAME + (ARM_FLOAT_FRAME if float_handlers and board.core.float_unit != "none" else 0)
+    used = sum(analysis.use(handler).bytes for handler in handlers)
+    return StackBound(program.bytes, used, frame * (len(handlers) + 1), program.path)
 
 
-def handlers_of(elf: Elf, code: Code) -> set[int]:
-    """Where interrupts enter: the code addresses in the vector table, or the targets of its jumps, and `trap_entry` on
-    cores without one."""
-    found = {symbol.address for symbol in elf.symbols if symbol.name == "trap_entry"}
+def handlers_of(elf: Elf, code: Code) -> list[int]:
+    """Where each interrupt enters: the code addresses in the vector table, or the targets of its jumps, and
+    `trap_entry` on cores without one. A function that serves several interrupts is there as often: it may interrupt
+    itself."""
+    found = [symbol.address for symbol in elf.symbols if symbol.name == "trap_entry"]
     table = elf.section(".vectors")
     if table is not None:
         mask = ~1 if elf.machine == "EM_ARM" else ~0
         words = [elf.word(address) for address in range(table.address, table.end - 3, 4)]
-        found |= {word & mask for word in words if word and not table.address <= word < table.end}
+        found += [word & mask for word in words if word and not table.address <= word < table.end]
         if elf.machine == "EM_RISCV":
             addresses = range(table.address, table.end - 3, 4)
-            found |= {at + jump_offset(word) for at, word in zip(addresses, words, strict=True) if is_jump(word)}
-    return found & set(code.instructions)
+            found += [at + jump_offset(word) for at, word in zip(addresses, words, strict=True) if is_jump(word)]
+    return sorted(address for address in found if address in code.instructions)
 
 
 def is_jump(word: int | None) -> TypeGuard[int]:

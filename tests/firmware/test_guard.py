@@ -42,9 +42,9 @@ BOARDS = {
 }
 
 
-def smaller_bound(elf: Elf, code: Code, board: Board) -> StackBound:
+def smaller_bound(elf: Elf, code: Code, board: Board, float_handlers: bool) -> StackBound:
     """A wrong proof: the stack that is reserved does not do."""
-    right = stack_bound(elf, code, board)
+    right = stack_bound(elf, code, board, float_handlers)
     return replace(right, program=right.program - OFF_BY)
 
 

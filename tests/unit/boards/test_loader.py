@@ -29,7 +29,6 @@ def test_every_board_loads(name: str) -> None:
     assert board.flash.kind is MemoryKind.FLASH and board.ram.kind is MemoryKind.RAM
     assert [m.size for m in board.emulator.memories] == [m.size for m in board.memories]
     assert [m.name for m in board.emulator.memories] == [m.name for m in board.memories]
-    assert board.interrupt_stack >= 72
     assert all("HandlerHandler" not in vector for vector in board.vectors)
     named = [vector for vector in board.vectors if vector]
     assert len(set(named)) == len(named)
