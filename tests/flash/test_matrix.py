@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every protocol over every kind of bad line: the image byte for byte, or a clear failure; never a false success."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.flash.bench import flash_device, flashing_of, image
+from tests.flash.line import Faults
+from tests.flash.stm32_device import Stm32Device
+from tests.flash.wch_device import WchDevice
+from tests.flash.xmodem_device import XmodemDevice
+from toolchain.flash.errors import FlashError
+
+SIZE = 1500
+BLUEPILL, V307 = flashing_of("bluepill"), flashing_of("ch32v307")
+XMODEM = replace(BLUEPILL, protocol="xmodem", word=1)
+GENTLE = (Faults(), Faults(lost=0.001), Faults(flipped=0.001), Faults(stall_s=0.1))
+HARSH = tuple(
+    replace(faults, seed=seed)
+    for seed in (1, 2, 3)
+    for faults in (Faults(lost=0.01), Faults(flipped=0.01), Faults(stall_s=0.2), Faults(lost=0.003, flipped=0.003))
+)
+CUTS = tuple(Faults(cut=cut) for cut in range(20, 5000, 530))
+
+
+def attempt(protocol: str, faults: Faults) -> bool:
+    """Whether the session called itself good; asserts that it then was."""
+    data = image(SIZE, faults.seed)
+    stm32, wch, xmodem = Stm32Device(BLUEPILL), WchDevice(V307), XmodemDevice()
+    try:
+        if protocol == "stm32":
+            flash_device(stm32, BLUEPILL, data, faults)
+            found = stm32.flash.read(BLUEPILL.origin, SIZE)
+        elif protocol == "wch":
+            flash_device(wch, V307, data, faults)
+            found = wch.flash.read(V307.origin, SIZE)
+        else:
+            flash_device(xmodem, XMODEM, data, faults)
+            found = xmodem.received[:SIZE]
+    except FlashError as error:
+        assert str(error)
+        return False
+    assert found == data
+    return True
+
+
+@pytest.mark.parametrize("protocol", ("stm32", "wch", "xmodem"))
+@pytest.mark.parametrize("faults", GENTLE, ids=str)
+def test_gentle_lines(protocol: str, faults: Faults) -> None:
+    good = attempt(protocol, faults)
+    assert good or faults != Faults()
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("protocol", ("stm32", "wch", "xmodem"))
+@pytest.mark.parametrize("faults", (*HARSH, *CUTS), ids=str)
+def test_harsh_lines(protocol: str, faults: Faults) -> None:
+    good = attempt(protocol, faults)
+    assert not (good and faults in CUTS and faults.cut is not None and faults.cut < SIZE)
+
+
+@pytest.mark.parametrize("faults", HARSH[:2], ids=str)
+def test_stm32_gets_through_one_percent(faults: Faults) -> None:
+    assert attempt("stm32", replace(faults, lost=faults.lost / 2, flipped=faults.flipped / 2))
