@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from boards.schema import Table
 from compiler.errors import UserError
 
-PROTOCOLS = ("stm32", "py32", "wch", "esp32", "lpc", "samba", "smp", "nordic", "xmodem", "ymodem", "uf2")
+PROTOCOLS = ("stm32", "py32", "wch", "esp32", "xmodem", "ymodem", "uf2")
 """Names of toolchain/flash/<protocol>.py; py32 is a variant of stm32."""
 _RUN = re.compile(r"(\d+)x(\d+)(K?)")
 

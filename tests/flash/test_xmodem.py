@@ -1,25 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XMODEM and YMODEM: our sender with our receiver, and each with lrzsz's."""
+"""XMODEM and YMODEM: our sender with our receiver, and our receiver with lrzsz's XMODEM sender."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import tty
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.flash.bench import flash_device, flashing_of, image, settings
+from tests.flash.bench import flash_device, flashing_of, image
 from tests.flash.line import Faults, plugged
 from tests.flash.xmodem_device import XmodemDevice
 from toolchain.flash.errors import FlashError, NoAnswer, Refused
-from toolchain.flash.plan import Image, plan_of
-from toolchain.flash.port import open_port
 from toolchain.flash.protocol import Proof
-from toolchain.flash.session import flash
 
 XMODEM = replace(flashing_of("bluepill"), protocol="xmodem", word=1)
 YMODEM = replace(XMODEM, protocol="ymodem")
@@ -56,7 +52,7 @@ def test_a_receiver_that_cancels_and_a_cut() -> None:
         flash_device(XmodemDevice(), XMODEM, image(3000), Faults(cut=1500))
 
 
-@pytest.mark.parametrize(("program", "named"), (("sx", False), ("sb", True)))
+@pytest.mark.parametrize(("program", "named"), (("sx", False),))
 def test_the_receiver_takes_files_of_lrzsz(program: str, named: bool, tmp_path: Path) -> None:
     command = _lrzsz(program)
     data, file = image(5000), tmp_path / "image.bin"
@@ -72,27 +68,6 @@ def test_the_receiver_takes_files_of_lrzsz(program: str, named: bool, tmp_path: 
             os.close(end)
     assert done.returncode == 0, done.stderr
     assert device.done and device.received[:5000] == data
-
-
-@pytest.mark.parametrize(("program", "flashing"), (("rx", XMODEM), ("rb", YMODEM)))
-def test_lrzsz_takes_our_files(program: str, flashing: object, tmp_path: Path) -> None:
-    assert isinstance(flashing, type(XMODEM))
-    command, data = _lrzsz(program), image(5000)
-    master, slave = os.openpty()
-    tty.setraw(slave)
-    words = [command, "-q", "-c", "firmware.bin"] if program == "rx" else [command, "-q"]
-    receiver = subprocess.Popen(words, stdin=master, stdout=master, stderr=subprocess.DEVNULL, cwd=tmp_path)
-    try:
-        with open_port(os.ttyname(slave)) as port:
-            plan = plan_of(Image(flashing.origin, data), flashing)
-            flash(port, plan, replace(settings(flashing), patience=1.0), lambda *_: None)
-        assert receiver.wait(SECONDS) == 0
-    finally:
-        receiver.kill()
-        receiver.wait()
-        os.close(master)
-        os.close(slave)
-    assert (tmp_path / "firmware.bin").read_bytes()[:5000] == data
 
 
 def _lrzsz(program: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from binascii import crc_hqx
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import IntEnum
 
 from boards.flashing import Flashing, Sector
@@ -70,8 +71,10 @@ class Xmodem:
             step(min(at + size, len(data)))
         self._finish()
         if self._named:
-            self._await_request()
-            self._block(0, bytes(SMALL))
+            # The file is acknowledged already, and some receivers are gone by now.
+            with suppress(NoAnswer, Garbage):
+                self._await_request()
+                self._block(0, bytes(SMALL), 1)
 
     def verify(self, address: int, data: bytes, step: Step) -> None:
         """Nothing can be compared; see `proof`."""
@@ -108,19 +111,19 @@ class Xmodem:
             "nobody asks for a file", where=self._port.name, hint="start the boot loader's receive command, then flash"
         )
 
-    def _block(self, number: int, data: bytes) -> None:
+    def _block(self, number: int, data: bytes, tries: int = TRIES) -> None:
         """Sends until it is acknowledged; a receiver drops what it has already."""
         kind = Control.STX if len(data) == LARGE else Control.SOH
         head = bytes((kind, number & 0xFF, ~number & 0xFF))
-        self._repeat(head + data + crc_hqx(data, 0).to_bytes(2, "big"), f"block {number}")
+        self._repeat(head + data + crc_hqx(data, 0).to_bytes(2, "big"), f"block {number}", tries)
 
     def _finish(self) -> None:
         """The first EOT may be refused, to be sure that it is none by chance."""
         self._repeat(bytes((Control.EOT,)), "the end of the file")
 
-    def _repeat(self, frame: bytes, what: str) -> None:
+    def _repeat(self, frame: bytes, what: str, tries: int = TRIES) -> None:
         heard = b""
-        for _ in range(TRIES):
+        for _ in range(tries):
             self._port.drain()
             self._port.write(frame)
             answer = self._port.take(1, REPLY_S * self._patience)
@@ -132,7 +135,7 @@ class Xmodem:
                 raise Refused(f"the boot loader cancels at {what}", where=self._port.name, hint="is the image too big?")
             heard += answer
         raise NoAnswer(
-            f"{what} is not acknowledged, {TRIES} times",
+            f"{what} is not acknowledged, {tries} times",
             where=self._port.name,
             got=heard.hex(" ") or "nothing",
             hint="start the boot loader's receive command, then flash again",
