@@ -35,7 +35,8 @@ class ConvPairs(RowKernel):
     def name(self) -> str:
         block = f"{self.channels}x{self.pixels}d{self.depth}p{self.pitch}"
         flags = f"{'s' if self.single else ''}{'c' if self.shared else ''}{'w' if self.stored else ''}"
-        flags += "o" if self.copy is Copy.NONE else ""
+        flags += f"{'o' if self.copy is Copy.NONE else ''}{'m' if self.mirrored else ''}"
+        flags += f"{'f' if self.edges[0] else ''}{'l' if self.edges[1] else ''}"
         return "_".join(filter(None, ["conv_pairs", self.core.tag, block, self.form.tag, flags]))
 
     def row(self, f: KernelFunction, first: Value, output: Value) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from compiler.codegen.builder import I32, PTR, Value
@@ -77,7 +77,8 @@ class Copy(Enum):
 @dataclass(frozen=True)
 class RowKernel(Kernel):
     """A block is `channels` x `pixels`. `single`: the window is one segment. `shared`: channels have one
-    requantisation, which is in the table; their records are biases."""
+    requantisation, which is in the table; their records are biases. `mirrored`: the ring is there twice, so that any
+    rows in sequence are contiguous. `edges`: a row's first value is the second one of a pair, its last the first."""
 
     core: ScalarCore
     form: Form
@@ -86,6 +87,8 @@ class RowKernel(Kernel):
     copy: Copy
     single: bool
     shared: bool
+    mirrored: bool = field(default=False, kw_only=True)
+    edges: tuple[bool, bool] = field(default=(False, False), kw_only=True)
 
     @property
     def options(self) -> CompileOptions:  # type: ignore[override]
@@ -118,7 +121,8 @@ class RowKernel(Kernel):
 
             f.loop(f.integer("output_height"), direct_row, [f.pointer("input"), f.pointer("output")])
             return
-        self._fill(f, f.pointer("ring"), f.integer("ring_bytes"))
+        size = f.integer("ring_bytes")
+        self._fill(f, f.pointer("ring"), f.shl(size, 1) if self.mirrored else size)
         negative = f.sub(0, f.integer("pad_top"))
         source = f.offset(f.pointer("input"), f.mul(negative, f.integer("input_row")))
 
@@ -146,32 +150,57 @@ class RowKernel(Kernel):
     def _load_row(self, f: KernelFunction, line: Value, source: Value, slot: Value) -> list[Value]:
         """Copies input row `line` into the ring at `slot`, or fills that with padding."""
         target = f.offset(f.offset(f.pointer("ring"), slot), f.integer("ring_interior"))
+        targets = [target, f.offset(target, f.integer("ring_bytes"))] if self.mirrored else [target]
+        inside = f.compare_unsigned("<", line, f.integer("input_height"))
+        f.branch(inside, lambda: self._copy_row(f, source, targets), lambda: self._fill_row(f, source, targets))
+        following = f.add(slot, f.integer("ring_row"))
+        wrapped = f.select(f.compare("==", following, f.integer("ring_bytes")), 0, following)
+        return [f.add(line, 1), f.offset(source, f.integer("input_row")), wrapped]
+
+    def _units(
+        self, f: KernelFunction, value: Callable[[Value], Value], source: Value, targets: list[Value]
+    ) -> list[Value]:
+        """`value(read)` for the units of a row; returns where reading and writing ended."""
         read_bytes, written_bytes = {Copy.WORDS: (4, 4), Copy.PAIRS: (2, 4)}.get(self.copy, (1, 1))
 
-        def each(value: Callable[[Value], Value]) -> None:
-            def unit(_: Value, carried: list[Value]) -> list[Value]:
-                read, write = carried
-                made = value(read)
+        def unit(_: Value, carried: list[Value]) -> list[Value]:
+            read, *writes = carried
+            made = value(read)
+            for write in writes:
                 if written_bytes == 4:
                     f.store(made, write)
                 else:
                     f.store_i8(made, write)
-                return [f.offset(read, read_bytes), f.offset(write, written_bytes)]
+            return [f.offset(read, read_bytes), *(f.offset(write, written_bytes) for write in writes)]
 
-            f.loop(f.integer("input_units"), unit, [source, target])
+        return f.loop(f.integer("input_units"), unit, [source, *targets])
 
-        def copied(read: Value) -> Value:
-            if self.copy is Copy.PAIRS:
-                return f.add(f.load_s8(read), f.shl(f.load_s8(read, 1), 16))
-            value = f.load(I32, read) if self.copy is Copy.WORDS else f.load_u8(read)
-            return f.xor(value, -0x7F7F7F80) if self.core.unsigned_inputs else value
+    def _copied(self, f: KernelFunction, read: Value) -> Value:
+        if self.copy is Copy.PAIRS:
+            return f.add(f.load_s8(read), f.shl(f.load_s8(read, 1), 16))
+        value = f.load(I32, read) if self.copy is Copy.WORDS else f.load_u8(read)
+        return f.xor(value, -0x7F7F7F80) if self.core.unsigned_inputs else value
 
+    def _copy_row(self, f: KernelFunction, source: Value, targets: list[Value]) -> None:
+        first, last = self.edges
+        padding = f.ashr(f.shl(f.integer("fill"), 16), 16) if first or last else f.const(0)
+        if first:
+            self._store_all(f, f.add(padding, f.shl(f.load_s8(source), 16)), targets)
+            source, targets = f.offset(source, 1), [f.offset(target, 4) for target in targets]
+        source, *targets = self._units(f, lambda read: self._copied(f, read), source, targets)
+        if last:
+            self._store_all(f, f.add(f.load_s8(source), f.shl(padding, 16)), targets)
+
+    def _fill_row(self, f: KernelFunction, source: Value, targets: list[Value]) -> None:
         fill = f.integer("fill")
-        inside = f.compare_unsigned("<", line, f.integer("input_height"))
-        f.branch(inside, lambda: each(copied), lambda: each(lambda _: fill))
-        following = f.add(slot, f.integer("ring_row"))
-        wrapped = f.select(f.compare("==", following, f.integer("ring_bytes")), 0, following)
-        return [f.add(line, 1), f.offset(source, f.integer("input_row")), wrapped]
+        _, *targets = self._units(f, lambda _: fill, source, targets)
+        for _ in range(sum(self.edges)):
+            self._store_all(f, fill, targets)
+            targets = [f.offset(target, 4) for target in targets]
+
+    def _store_all(self, f: KernelFunction, value: Value, targets: list[Value]) -> None:
+        for target in targets:
+            f.store(value, target)
 
     def _segments(self, f: KernelFunction, source: Value) -> Value:
         """Writes the segment pointers of windows at `source`; returns where they are."""

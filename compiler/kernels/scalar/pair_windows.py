@@ -50,10 +50,16 @@ class Packing:
         return b"".join(_segment(windows, self.depth, self.channels, stored, unit) for windows in self.segments)
 
 
-def pack_block(weights: Int64Array, depth: int) -> Packing:
-    """Windows of `depth` pairs for a block's `weights` int64 [channels, segments, taps]."""
-    channels, segments, _ = weights.shape
-    return Packing(channels, depth, tuple(tuple(_windows(weights[:, s], depth)) for s in range(segments)))
+def pack_block(weights: Int64Array, depth: int, starts: Int64Array | None = None) -> Packing:
+    """Windows of `depth` pairs for a block's `weights` int64 [channels, segments, taps]. `starts`: the segments' first
+    inputs, which makes one segment of them."""
+    channels, _, taps = weights.shape
+    padded = np.pad(weights, [(0, 0), (0, 0), (0, taps % 2)])
+    first = np.arange(0, padded.shape[2], 2)
+    if starts is not None:
+        first, padded = (starts[:, None] + first).ravel(), padded.reshape(channels, 1, -1)
+    windows = (_windows(padded[:, s], first, depth) for s in range(padded.shape[1]))
+    return Packing(channels, depth, tuple(tuple(each) for each in windows))
 
 
 def _segment(windows: Sequence[_Window], depth: int, channels: int, stored: bool, unit: int) -> bytes:
@@ -71,15 +77,14 @@ def _segment(windows: Sequence[_Window], depth: int, channels: int, stored: bool
     return bytes(stream)
 
 
-def _windows(weights: Int64Array, depth: int) -> list[_Window]:
-    """Windows within LIMIT that stand for `weights` [channels, taps]; at least one.
+def _windows(weights: Int64Array, first: Int64Array, depth: int) -> list[_Window]:
+    """Windows within LIMIT that stand for `weights` [channels, taps], of pairs at `first`; at least one.
 
     Pairs are matched greedily, the heaviest first, each with the heaviest ones that still fit.
     """
-    channels, taps = weights.shape
-    pairs = np.pad(weights, [(0, 0), (0, taps % 2)]).reshape(channels, -1, 2).transpose(1, 0, 2)
+    channels = len(weights)
+    pairs = weights.reshape(channels, -1, 2).transpose(1, 0, 2)
     sizes = abs(pairs).sum(axis=2)
-    first = 2 * np.arange(len(pairs))
     # A pair of which a channel has -128 twice is two summands.
     beyond = sizes.max(axis=1) > LIMIT
     halves = pairs[beyond] // 2

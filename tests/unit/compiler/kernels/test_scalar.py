@@ -222,6 +222,9 @@ PAIRS = [
             _square(6, 18, 12, 1),
             Window(7, 9, 2, 4, 7, 8, 2, 2, 2, 1, 1, 0, 2, 2),
             Window(9, 10, 2, 9, 9, 8, 1, 5, 1, 1, 0, 2),
+            Window(12, 6, 1, 6, 3, 8, 10, 4, 2, 2, 4, 1),
+            Window(9, 15, 3, 4, 7, 9, 3, 3, 2, 2, 0, 1),
+            Window(8, 15, 3, 6, 7, 8, 2, 3, 1, 2, 0, 0, 2, 1),
         ]
     )
 ]
@@ -248,7 +251,8 @@ def test_pairs_agree_with_the_reference(core: str, tmp_path: Path) -> None:
         for built in (c.build() for c in candidates):
             kernel = built.calls[0].kernel
             assert isinstance(kernel, ConvPairs)
-            form = (kernel.channels, kernel.pixels, kernel.depth, kernel.stored, kernel.copy, kernel.single)
+            block = (kernel.channels, kernel.pixels, kernel.depth)
+            form = (*block, kernel.stored, kernel.copy, kernel.single, kernel.mirrored, *kernel.edges)
             # Row lengths differ in numbers only.
             if uses[form] < 2 and all(kernel != other.calls[0].kernel for other in lowered):
                 uses[form] += 1
