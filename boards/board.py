@@ -55,7 +55,8 @@ class Core:
 
 
 class RegisterStep(NamedTuple):
-    """A register write of the start-up: `*address = (*address & ~clear) | set`, 32 bits wide.
+    """A register write of the start-up: `*address = (*address & ~clear) | set`, 32 bits wide; where `clear` is all
+    ones, the register is not read.
 
     Where `wait` is not zero, the firmware then polls, a bounded number of times, until `*address & wait` equals
     `wait`. With `clear` and `set` both zero nothing is written and the step only waits.
