@@ -115,7 +115,8 @@ def test_the_arena_takes_the_bank_that_holds_it(tmp_path: Path) -> None:
     board = load_board("qemu_m3")
     second = Memory("SECOND", board.ram.kind, board.ram.origin + 0x10000, 0x2000)
     memories = (board.flash, replace(board.ram, size=1024), second)
-    banked = replace(board, memories=memories, emulator=replace(board.emulator, memories=memories))
+    emulator = replace(board.emulator, memories=memories)
+    banked = replace(board, memories=memories, arena_banks=(board.ram.name, "SECOND"), emulator=emulator)
     result = build(banked, fake_model(board, tmp_path, arena=4096), tmp_path)
     assert result.sizes.ram.arena == 4096
     with booted(banked, result.runs) as (console, _):
