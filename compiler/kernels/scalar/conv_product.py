@@ -149,17 +149,18 @@ def geometry(w: Window, kernel: RowKernel, fill: int, segments: int, before_ring
     input_row = w.input_width * w.input_channels
     ring_row = -(-(lead + (w.pad_left + w.input_width + w.pad_right) * channels) // 4) * 4
     pixel_input = w.stride_width * channels
-    last = w.output_width - kernel.pixels
+    groups = -(-w.output_width // kernel.pixels)
+    first = w.output_width - (groups - 1) * kernel.pixels
     return {
         "input": INPUT,
         "output": OUTPUT,
         "scratch": 0 if kernel.single else SCRATCH,
         "output_height": w.output_height,
-        "group_count": -(-w.output_width // kernel.pixels),
+        "group_count": groups,
         "group_input": kernel.pixels * pixel_input,
         "group_output": kernel.pixels * w.output_channels,
-        "last_input": last * pixel_input,
-        "last_output": last * w.output_channels,
+        "first_input": first * pixel_input,
+        "first_output": first * w.output_channels,
         "output_row": w.output_width * w.output_channels,
         "pixel_input": pixel_input,
         "pixel_output": w.output_channels,

@@ -29,8 +29,8 @@ FIELDS = (
     "group_count",  # groups of output pixels in a row
     "group_input",  # bytes from one group's input to the next one's, and from its output
     "group_output",
-    "last_input",  # offsets of the last group, which may overlap the one before
-    "last_output",
+    "first_input",  # the same for the first group, which the second one may overlap
+    "first_output",
     "output_row",  # bytes of an output row
     "pixel_input",  # bytes between the windows of neighbouring pixels, and between their outputs
     "pixel_output",
@@ -244,17 +244,13 @@ class RowKernel(Kernel):
         """`body(input offset, output offset, carried) -> carried` for the groups of pixels of a row."""
 
         def group(_: Value, state: list[Value]) -> list[Value]:
-            at, to, *rest = state
+            at, to, step_input, step_output, *rest = state
             rest = body(at, to, rest)
+            steps = [f.integer("group_input"), f.integer("group_output")]
+            return [f.add(at, step_input), f.add(to, step_output), *steps, *rest]
 
-            def advanced(offset: Value, step: str, last: str) -> Value:
-                following, limit = f.add(offset, f.integer(step)), f.integer(last)
-                return f.select(f.compare_unsigned("<", following, limit), following, limit)
-
-            at, to = advanced(at, "group_input", "last_input"), advanced(to, "group_output", "last_output")
-            return [at, to, *rest]
-
-        return f.loop(f.integer("group_count"), group, [f.const(0), f.const(0), *carried])[2:]
+        first = [f.integer("first_input"), f.integer("first_output")]
+        return f.loop(f.integer("group_count"), group, [f.const(0), f.const(0), *first, *carried])[4:]
 
     def over_segments(
         self, f: KernelFunction, first: Value, body: Callable[[Value, list[Value]], list[Value]], state: list[Value]
