@@ -8,6 +8,7 @@ from boards.loader import board_names, load_board
 from compiler.ops import operators
 from compiler.ops.definition import rule
 from toolchain.columns import Column
+from toolchain.request import HOST, HOST_TARGETS
 from toolchain.terminal import Terminal
 
 
@@ -35,7 +36,9 @@ def list_boards() -> None:
         Column("QEMU"),
         Column("description", cut=True),
     )
-    Terminal().table(columns, rows)
+    terminal = Terminal()
+    terminal.table(columns, rows)
+    terminal.line(f"board={HOST} compiles for this machine: {', '.join(HOST_TARGETS)}")
 
 
 def list_operators() -> None:

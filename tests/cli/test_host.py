@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line on the building machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tests.support import ROOT
+
+
+def kiln(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "SCons", "-C", str(ROOT), "board=host", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_infer_and_verify(tmp_path: Path) -> None:
+    golden = ROOT / "models" / "mnist_int8.npz"
+    done = kiln("model=mnist_int8", f"input={golden}", f"output={tmp_path / 'out.npz'}", "infer", "verify")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all 8 operators agree" in done.stdout or "no other runtime is installed" in done.stdout
+    assert "\nPASS  " in done.stdout
+    with np.load(tmp_path / "out.npz") as found, np.load(golden) as expected:
+        assert np.array_equal(found["out0"], expected["out0"].reshape(found["out0"].shape))
+
+
+def test_what_needs_a_board_is_refused() -> None:
+    done = kiln("model=mnist_int8", "profile")
+    assert done.returncode == 2
+    assert "the building machine is no board: it has no 'profile'" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
