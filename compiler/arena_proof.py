@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from compiler.placement import Neighbours
 
 NODES = 400
+DEPTH = 150
 """Cases that are looked at; beyond that nothing is proven."""
 
 
@@ -29,7 +30,7 @@ Choice = tuple[_Step, _Step]
 
 def is_impossible(graph: Neighbours, size: int, nodes: int = NODES) -> bool:
     """Whether it is proven that no plan has at most `size` bytes."""
-    return _Proof(nodes).fails([0] * len(graph.sizes), [size - s for s in graph.sizes], [], _choices(graph))
+    return _Proof(nodes).fails([0] * len(graph.sizes), [size - s for s in graph.sizes], [], _choices(graph), 0)
 
 
 def _choices(graph: Neighbours) -> list[Choice]:
@@ -49,10 +50,13 @@ class _Proof:
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
 
-    def fails(self, least: list[int], most: list[int], steps: list[_Step], choices: list[Choice]) -> bool:
-        """Whether no offsets within `least`..`most` obey the steps and the choices. False where nodes run out."""
+    def fails(
+        self, least: list[int], most: list[int], steps: list[_Step], choices: list[Choice], depth: int
+    ) -> bool:
+        """Whether no offsets within `least`..`most` obey the steps and the choices. False where nodes run out, or too
+        many choices stand one behind the other."""
         self.nodes -= 1
-        if self.nodes < 0:
+        if self.nodes < 0 or depth > DEPTH:
             return False
         steps, open_choices = list(steps), choices
         while True:
@@ -74,7 +78,7 @@ class _Proof:
             return False
         chosen = max(open_choices, key=lambda c: c[0].distance + c[1].distance)
         rest = [c for c in open_choices if c is not chosen]
-        return all(self.fails(list(least), list(most), [*steps, step], rest) for step in chosen)
+        return all(self.fails(list(least), list(most), [*steps, step], rest, depth + 1) for step in chosen)
 
 
 def _narrow(least: list[int], most: list[int], steps: list[_Step]) -> bool:

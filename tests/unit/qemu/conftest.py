@@ -31,6 +31,9 @@ SECTIONS {{
 Builder = Callable[[str], tuple[Board, Path]]
 
 
+LINKED = (MemoryKind.FLASH, MemoryKind.RAM)
+
+
 @pytest.fixture
 def build(tmp_path: Path) -> Builder:
     """Board name to the board and a linked ELF file of the test firmware for its emulator."""
@@ -40,7 +43,7 @@ def build(tmp_path: Path) -> Builder:
         for tool in (board.core.gcc, board.emulator.system):
             if shutil.which(tool) is None:
                 pytest.skip(f"{tool} is not installed")
-        memories = {kind: next(m for m in board.emulator.memories if m.kind is kind) for kind in MemoryKind}
+        memories = {kind: next(m for m in board.emulator.memories if m.kind is kind) for kind in LINKED}
         script = tmp_path / "firmware.ld"
         script.write_text(
             LINKER_SCRIPT.format(flash=memories[MemoryKind.FLASH], ram=memories[MemoryKind.RAM], stack=STACK_BYTES)
