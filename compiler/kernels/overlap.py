@@ -64,13 +64,15 @@ def from_ring(w: Window, together: int = 1, element: int = 1) -> Overlap:
     return in_steps(steps, w.input_height * row, reads_first=True)
 
 
-def of_groups(w: Window, group: int, reads_first: bool, in_row: bool = True, element: int = 1) -> Overlap:
-    """Windows of the input itself, `group` pixels at a time, in order. The last group (of each row, if `in_row`)
-    overlaps the one before it where groups do not divide. `reads_first`: a group's windows are read before its
-    outputs are written."""
+def of_groups(
+    w: Window, group: int, reads_first: bool, in_row: bool = True, element: int = 1, second_repeats: bool = False
+) -> Overlap:
+    """Windows of the input itself, `group` pixels at a time, in order. Where groups do not divide, the last group (of
+    each row, if `in_row`) overlaps the one before it; if `second_repeats`, it is the second that overlaps the first.
+    `reads_first`: a group's windows are read before its outputs are written."""
     steps = (
         Step(element * _window_start(w, first), element * (first + group) * w.output_channels)
-        for first in _group_starts(w, group, in_row)
+        for first in _group_starts(w, group, in_row, second_repeats)
     )
     return in_steps(steps, element * w.input_height * w.input_width * w.input_channels, reads_first)
 
@@ -97,11 +99,15 @@ def of_images(one: Overlap, images: int, input_bytes: int, output_bytes: int) ->
     return replace(one, distance=max(within, between))
 
 
-def _group_starts(w: Window, group: int, in_row: bool) -> Iterator[int]:
+def _group_starts(w: Window, group: int, in_row: bool, second_repeats: bool) -> Iterator[int]:
     lines, length = (w.output_height, w.output_width) if in_row else (1, w.output_height * w.output_width)
     for line in range(lines):
         for first in range(0, length, group):
-            yield line * length + max(min(first, length - group), 0)
+            if second_repeats:
+                start = first - (-length % group if first else 0)
+            else:
+                start = max(min(first, length - group), 0)
+            yield line * length + start
 
 
 def _window_start(w: Window, pixel: int) -> int:

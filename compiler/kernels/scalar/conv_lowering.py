@@ -90,7 +90,8 @@ def _lower(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring:
     if ring:
         overlap = from_ring(w)
     else:
-        overlap = of_groups(w, shape.pixels, reads_first=kernel.gather > 0 or len(starts) == 1)
+        reads_first = kernel.gather > 0 or len(starts) == 1
+        overlap = of_groups(w, shape.pixels, reads_first, second_repeats=True)
     return Lowered((call,), int(scratch), product.macs, overlaps=(overlap,))
 
 

@@ -76,6 +76,7 @@ def _convolutions(core: str) -> Iterator[Layer]:
         ((7, 5, 9, 7), (1, 1), {"kind": "left"}),
         ((4, 4, 64, 64), (1, 1), {}),
         ((6, 6, 4, 4), (3, 3), {"pad": (3, 3, 3, 3)}),
+        ((11, 27, 1, 1), (3, 3), {"stride": (2, 2)}),
     ]
     for shape, kernel, how in shapes:
         layer = mve_layers.conv(rng, shape, kernel, **how)
@@ -221,6 +222,16 @@ def test_the_order_of_steps_gives_the_distance() -> None:
     shrunk = replace(grown, input_channels=6, output_channels=2)
     assert overlap.of_groups(shrunk, 1, reads_first=True) == Overlap(2 - 6)
     assert overlap.of_groups(shrunk, 1, reads_first=False) == Overlap(2)
+    # Five pixels by groups of three: the other group covers one of them again.
+    line = Window(1, 5, 2, 1, 5, 4, 1, 1, 1, 1, 0, 0)
+    assert overlap.of_groups(line, 3, reads_first=True) == Overlap(12 - 4)
+    assert overlap.of_groups(line, 3, reads_first=True, second_repeats=True) == Overlap(12 - 4)
+    narrow = replace(line, input_channels=1, output_channels=1)
+    assert overlap.of_groups(narrow, 2, reads_first=True) == Overlap(4 - 3)
+    assert overlap.of_groups(narrow, 2, reads_first=True, second_repeats=True) == Overlap(2 - 1)
+    wide = replace(narrow, input_width=10, stride_width=2)
+    assert overlap.of_groups(wide, 4, reads_first=True) == Overlap(4 - 2)
+    assert overlap.of_groups(replace(wide, output_channels=2), 4, reads_first=True, second_repeats=True) == Overlap(6)
     assert overlap.from_ring(_window(32, 32, 16, 16)) == Overlap(-512)
     assert overlap.from_ring(_window(32, 32, 3, 16)) == Overlap(30 * 512 - 31 * 96)
     assert overlap.elementwise(10, 1, 4) == Overlap(27)
