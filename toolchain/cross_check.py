@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 
-from compiler.graph import DType, Graph
+from compiler.graph import DType, Graph, Tensor
+from compiler.ops.definition import OperatorView
 from toolchain.comparison import Difference, compare
 from toolchain.oracles import Answer, Oracle, Question, ask
 from toolchain.report import short_name
@@ -22,37 +23,79 @@ Arrays = Sequence[NDArray[Any]]
 NUMBERS = (DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.FLOAT32, DType.BOOL)
 
 
+def always(view: OperatorView) -> bool:
+    return True
+
+
+def rescales(view: OperatorView) -> bool:
+    return view.input().quantization != view.output().quantization
+
+
+def pads_with_other_than_0(view: OperatorView) -> bool:
+    return view.input().zero_point != 0
+
+
+def has_int32_bias(view: OperatorView) -> bool:
+    bias = view.inputs[-1]
+    return bias is not None and bias.dtype is DType.INT32
+
+
 @dataclass(frozen=True)
 class Allowance:
-    """A difference from a runtime whose kernel is not the contract: for outputs of `dtype`, by up to `most` quantised
-    steps, or any amount where it is None. `why` is what was seen, not what the runtime's source says."""
+    """A difference from a runtime whose kernel is not the contract: in outputs of `dtype`, by up to `most` quantised
+    steps (any amount where it is None), of operators of which `when` holds. `why` is what the kernel's source does."""
 
     dtype: DType
     most: int | None
     why: str
+    when: Callable[[OperatorView], bool] = always
 
 
+FLOAT_RATIO = "LiteRT rounds the ratio of the scales to float32 (kernels/activations.cc)"
+NO_RESCALING = "TFLite Micro clamps and does not rescale (kernels/activations_common.cc)"
 EXPECTED: dict[tuple[str, str], tuple[Allowance, ...]] = {
-    ("tflm", "RELU"): (
-        Allowance(DType.INT8, None, "TFLite Micro clamps without rescaling"),
-        Allowance(DType.INT16, 1, "TFLite Micro rounds a few int16 values otherwise, LiteRT does not"),
+    ("tflm", "RELU6"): (
+        Allowance(DType.INT8, None, NO_RESCALING, rescales),
+        Allowance(DType.INT16, None, NO_RESCALING, rescales),
     ),
-    ("tflm", "RELU6"): (Allowance(DType.INT8, None, "TFLite Micro clamps without rescaling"),),
-    ("tflm", "RELU_N1_TO_1"): (Allowance(DType.INT8, None, "TFLite Micro clamps without rescaling"),),
-    ("tflm", "SPACE_TO_BATCH_ND"): (Allowance(DType.INT8, None, "TFLite Micro pads with 0, not with the zero point"),),
-    ("tflm", "TRANSPOSE_CONV"): (Allowance(DType.INT16, None, "TFLite Micro saturates int16 sums wrongly"),),
-    ("tflm", "UNIDIRECTIONAL_SEQUENCE_LSTM"): (
-        Allowance(DType.FLOAT32, None, "TFLite Micro's float sequences are wrong"),
+    ("tflm", "SPACE_TO_BATCH_ND"): (
+        Allowance(
+            DType.INT8, None, "TFLite Micro does not set the value to pad with (kernels/space_to_batch_nd_common.cc)",
+            pads_with_other_than_0,
+        ),
+    ),
+    ("tflm", "TRANSPOSE_CONV"): (
+        Allowance(
+            DType.INT16, None, "TFLite Micro reads an int32 bias as int64 (kernels/transpose_conv.cc)", has_int32_bias
+        ),
     ),
     ("litert", "FULLY_CONNECTED"): (
-        Allowance(DType.INT8, 1, "LiteRT rescales in double"),
-        Allowance(DType.INT16, None, "LiteRT's int16 results with int32 bias are wrong"),
+        Allowance(
+            DType.INT16, None,
+            "LiteRT goes by the option for the bias's type, not by the bias (kernels/fully_connected.cc)",
+            has_int32_bias,
+        ),
+        *(
+            Allowance(
+                dtype, 1, "LiteRT rescales sums in double (kernels/internal/reference/integer_ops/fully_connected.h)"
+            )
+            for dtype in (DType.INT8, DType.INT16)
+        ),
     ),
-    ("litert", "LEAKY_RELU"): (Allowance(DType.INT16, 1, "LiteRT rounds a few int16 values otherwise"),),
-    ("litert", "LOGISTIC"): (Allowance(DType.INT8, 1, "LiteRT rounds a few int8 values otherwise"),),
-    ("litert", "SUM"): (Allowance(DType.INT8, None, "LiteRT's integer sums overflow"),),
-    ("litert", "UNIDIRECTIONAL_SEQUENCE_LSTM"): (Allowance(DType.INT8, None, "LiteRT rounds int8 gates otherwise"),),
-}
+    ("litert", "LEAKY_RELU"): (Allowance(DType.INT16, 1, FLOAT_RATIO),),
+    ("litert", "LOGISTIC"): (
+        Allowance(DType.INT8, 1, "LiteRT has a table of rounded floats (kernels/activations.cc)"),
+    ),
+    ("litert", "RELU"): (Allowance(DType.INT16, 1, FLOAT_RATIO, rescales),),
+    ("litert", "SUM"): (Allowance(DType.INT8, None, "LiteRT takes int8 for uint8 (tensorflow/tensorflow#102490)"),),
+    ("litert", "UNIDIRECTIONAL_SEQUENCE_LSTM"): (
+        Allowance(
+            DType.INT8, None,
+            "LiteRT computes the gates by polynomials, TFLite Micro by a table "
+            "(kernels/internal/reference/portable_tensor_utils.cc, micro/kernels/lstm_eval.cc)",
+        ),
+    ),
+}  # fmt: skip
 """Where a runtime's kernel is not the contract: by kernel set and operator."""
 
 
@@ -60,13 +103,13 @@ EXPECTED: dict[tuple[str, str], tuple[Allowance, ...]] = {
 class Divergence:
     """The first operator whose output differs, over all rows."""
 
-    op: str
-    dtype: DType
-    operator: str
+    view: OperatorView
+    tensor: Tensor
     difference: Difference
 
     def __str__(self) -> str:
-        return f"operator {self.operator}: {self.difference}"
+        operator = self.view.operator
+        return f"operator #{operator.index} {operator.op} '{short_name(self.tensor.name)}': {self.difference}"
 
 
 @dataclass(frozen=True)
@@ -85,9 +128,9 @@ class Finding:
         """Why the difference is no fault, if so."""
         if self.first is None:
             return None
-        for allowance in EXPECTED.get((self.oracle.kernels, self.first.op), ()):
+        for allowance in EXPECTED.get((self.oracle.kernels, self.first.view.operator.op), ()):
             within = allowance.most is None or self.first.difference.largest <= allowance.most
-            if allowance.dtype is self.first.dtype and within:
+            if allowance.dtype is self.first.tensor.dtype and within and allowance.when(self.first.view):
                 return allowance.why
         return None
 
@@ -115,8 +158,7 @@ def first_divergence(graph: Graph, computed: Tensors, expected: Tensors) -> tupl
         for tensor in known:
             difference = compare([computed[tensor]], [expected[tensor].reshape(computed[tensor].shape)])
             if not difference.passed:
-                name = f"#{operator.index} {operator.op} '{short_name(graph.tensor(tensor).name)}'"
-                return Divergence(operator.op, graph.tensor(tensor).dtype, name, difference), compared
+                return Divergence(OperatorView(graph, operator), graph.tensor(tensor), difference), compared
         compared += bool(known)
     return None, compared
 

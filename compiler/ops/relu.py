@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """RELU, RELU6, RELU_N1_TO_1, RELU_0_TO_1: clamps of real values, with a change of scale where the output has another.
 
-Source: TensorFlow Lite, kernels/activations.cc (ReluPrepare, QuantizedReluX).
+Source: TensorFlow Lite Micro, kernels/activations_common.cc (RELU); of the others TensorFlow Lite,
+kernels/activations.cc (ReluPrepare, QuantizedReluX), since TensorFlow Lite Micro clamps and does not rescale.
 """
 
 from __future__ import annotations
@@ -48,8 +49,10 @@ class Clamp:
         lowest = max(lowest, quantize_bound(self.minimum, output))
         if self.maximum != math.inf:
             highest = min(highest, quantize_bound(self.maximum, output))
-        # The ratio of scales is rounded to float32 here.
-        ratio = float(np.float32(source.scale) / np.float32(output.scale))
+        ratio = source.scale / output.scale
+        if self.maximum != math.inf:
+            # LiteRT rounds the ratio to float32. TFLite Micro does not, but it rescales for RELU alone.
+            ratio = float(np.float32(ratio))
         return Rescaling(source, output, ratio, lowest, highest)
 
 
