@@ -48,16 +48,19 @@ class _Sum:
     chosen: tuple[Lowered, ...]
 
 
-def choose(schedule: Schedule, settings: Settings, model_bytes: int) -> Schedule:
-    """The schedule with one lowering for each operator."""
+def choose(schedule: Schedule, settings: Settings, model_bytes: int, arena: int | None = None) -> Schedule:
+    """The schedule with one lowering for each operator; within an arena of so many bytes, where the caller knows that
+    every operator has a lowering that fits."""
     if not any(d.lowered.alternatives for d in schedule.dispatches):
         return schedule
     tensors = schedule.lifetimes(keep_inputs=False)[: len(schedule.buffer_bytes)]
+    if arena is not None:
+        return _with(schedule, _within(schedule, tensors, settings, model_bytes, arena))
     bound = max(
         min(_need(schedule, tensors, d, replace(o, scratch_bytes=0)) for o in _candidates(d))
         for d in schedule.dispatches
     )
-    least = max(min(_need(schedule, tensors, d, o) for o in _candidates(d)) for d in schedule.dispatches)
+    least = max(min(needs) for needs in needs_of(schedule))
     arena = max(least, bound + min(max(int(bound * SCRATCH_SHARE), SCRATCH_LEAST), SCRATCH_MOST))
     chosen = _within(schedule, tensors, settings, model_bytes, arena)
     if settings.optimize is Optimize.BALANCED:
@@ -81,6 +84,17 @@ def _within(
     limit = _flash_limit(schedule, settings, model_bytes)
     chosen = _improved(options, list(_fewest(options, limit)), limit)
     return _shared(options, chosen) if settings.optimize is Optimize.BALANCED else chosen
+
+
+def needs_of(schedule: Schedule) -> list[list[int]]:
+    """The memory that each dispatch takes with each of its lowerings."""
+    tensors = schedule.lifetimes(keep_inputs=False)[: len(schedule.buffer_bytes)]
+    return [[_need(schedule, tensors, d, o) for o in _candidates(d)] for d in schedule.dispatches]
+
+
+def instructions_of(schedule: Schedule) -> int:
+    """The estimate for all dispatches."""
+    return _instructions([d.lowered for d in schedule.dispatches])
 
 
 def _instructions(chosen: Sequence[Lowered]) -> int:
@@ -118,7 +132,7 @@ def _flash_limit(schedule: Schedule, settings: Settings, model_bytes: int) -> in
     if settings.optimize is Optimize.SPEED:
         return settings.flash_bytes
     limit = model_bytes + MODEL_ALLOWANCE
-    if any(d.operator.op in _CONVOLUTIONS for d in schedule.dispatches):
+    if any(o.op in _CONVOLUTIONS for d in schedule.dispatches for o in d.operators):
         limit += CONVOLUTION_ALLOWANCE
     return limit if settings.flash_bytes is None else min(limit, settings.flash_bytes)
 

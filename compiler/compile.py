@@ -8,18 +8,17 @@ from collections.abc import Callable
 
 from compiler.arena import ArenaPlan, plan_arena
 from compiler.artifact import ArenaTensor, CompiledModel, DispatchInfo, Port, TestVector
-from compiler.choice import choose
 from compiler.codegen.objects import Accessor, ArenaAddress, BoundCall, Program, constants_of, generate_objects
 from compiler.frontends.tflite import read_tflite
+from compiler.fusion import scheduled
 from compiler.graph import Graph, Tensor
 from compiler.isa import Isa, load_isa
 from compiler.kernels.kernel import OUTPUT, KernelCall, Place, Role
 from compiler.kernels.portable.copies import set_bytes
 from compiler.model import Model
-from compiler.order import ordered
 from compiler.passes import AS_STATED, run_passes
 from compiler.reference import outputs_of_rows
-from compiler.schedule import Dispatch, Schedule, build_schedule
+from compiler.schedule import Dispatch, Schedule
 from compiler.selftest import generate_inputs
 from compiler.settings import DEFAULT_SETTINGS, Settings
 from compiler.support import check_supported
@@ -77,7 +76,7 @@ def compile_graph(
 ) -> CompiledModel:
     """Compiles a graph that is verified and supported: schedule, arena, code."""
     progress("schedule")
-    schedule = ordered(choose(build_schedule(graph, load_isa(target)), settings, len(model.data)))
+    schedule = scheduled(graph, load_isa(target), settings, len(model.data))
     progress("arena")
     plan, inputs_kept = _plan(schedule)
     offsets = dict(enumerate(plan.offsets))
@@ -135,7 +134,7 @@ def _bind(dispatch: Dispatch, offsets: dict[int, int], buffers: int) -> tuple[Bo
         operands = dispatch.reads if place.role is Role.INPUT else dispatch.writes
         region = operands[place.index]
         if region is None:
-            raise ValueError(f"{dispatch.operator}: place {place} is not in the arena")
+            raise ValueError(f"{dispatch.op}: place {place} is not in the arena")
         return ArenaAddress(offsets[region.buffer] + region.offset + place.offset)
 
     return tuple(_bound(call, address) for call in dispatch.lowered.calls)
@@ -175,12 +174,13 @@ def _ports(
 
 
 def _dispatch_info(schedule: Schedule, dispatch: Dispatch, step: tuple[BoundCall, ...]) -> DispatchInfo:
+    last = dispatch.operators[-1]
     return DispatchInfo(
         index=dispatch.index,
-        operators=(dispatch.operator.index,) if dispatch.operator.index >= 0 else (),
-        op=dispatch.operator.op,
-        name=schedule.graph.tensor((*dispatch.operator.outputs, *dispatch.operator.inputs)[0]).name,
-        kernel=" + ".join(call.kernel.name for call in step),
+        operators=tuple(operator.index for operator in dispatch.operators if operator.index >= 0),
+        op=dispatch.op,
+        name=schedule.graph.tensor((*last.outputs, *last.inputs)[0]).name,
+        kernel=" + ".join(dict.fromkeys(call.kernel.name for call in step)),
         macs=dispatch.lowered.macs,
         constants_bytes=sum(len(c.data) for c in constants_of(step)),
         scratch_bytes=dispatch.lowered.scratch_bytes,

@@ -22,15 +22,16 @@ def ordered(schedule: Schedule) -> Schedule:
     if len(schedule.dispatches) > MOST:
         return schedule
     search = _Search(schedule)
-    if search.is_chain or _peak(schedule) <= search.least:
+    if search.is_chain or peak(schedule) <= search.least:
         return schedule
     order = search.best()
     dispatches = tuple(replace(schedule.dispatches[d], index=index) for index, d in enumerate(order))
     found = replace(schedule, dispatches=dispatches)
-    return found if _peak(found) < _peak(schedule) else schedule
+    return found if peak(found) < peak(schedule) else schedule
 
 
-def _peak(schedule: Schedule) -> int:
+def peak(schedule: Schedule) -> int:
+    """The memory that the buffers alive at some dispatch take at least."""
     return lower_bound(schedule.lifetimes(keep_inputs=False), schedule.sharings(keep_inputs=False))
 
 

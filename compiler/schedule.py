@@ -28,13 +28,19 @@ class Region:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """One operator as it runs. `reads`/`writes` give the region of each operand position (None: constant, absent)."""
+    """One operator as it runs, or several that run in turns. `reads`/`writes` give the region of each operand position
+    (None: constant, absent)."""
 
     index: int
-    operator: Operator
+    operators: tuple[Operator, ...]
     lowered: Lowered
     reads: tuple[Region | None, ...]
     writes: tuple[Region, ...]
+
+    @property
+    def op(self) -> str:
+        """The operators' names."""
+        return " + ".join(operator.op for operator in self.operators)
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ class Schedule:
             kernels = " + ".join(call.kernel.name for call in d.lowered.calls)
             reads = ", ".join(self.buffer_names[r.buffer] for r in d.reads if r is not None)
             writes = ", ".join(self.buffer_names[w.buffer] for w in d.writes)
-            lines.append(f"{d.index:3} {d.operator.op:24} {kernels}: {reads} -> {writes}")
+            lines.append(f"{d.index:3} {d.op:24} {kernels}: {reads} -> {writes}")
         return "\n".join(lines)
 
 
@@ -175,7 +181,7 @@ class _Builder:
             # The variable may be assigned while its old value is still needed.
             lowered = self._copies(operator, lowered.aliases)
         writes = tuple(self._new_buffer(o) for o in operator.outputs)
-        self.dispatches.append(Dispatch(0, operator, lowered, self._reads(operator), writes))
+        self.dispatches.append(Dispatch(0, (operator,), lowered, self._reads(operator), writes))
 
     def _copies(self, operator: Operator, aliases: tuple[Place, ...]) -> Lowered:
         """What an alias stands for, copied."""
@@ -195,7 +201,7 @@ class _Builder:
             if whole and writer > last_read and value.buffer not in self.state.values():
                 self._move(value.buffer, variable.buffer)
                 return
-        dispatch = Dispatch(0, operator, self._lowered(operator), self._reads(operator), ())
+        dispatch = Dispatch(0, (operator,), self._lowered(operator), self._reads(operator), ())
         self.dispatches.insert(max(last_read, writer) + 1, dispatch)
 
     def _move(self, buffer: int, target: int) -> None:

@@ -18,10 +18,12 @@ class Optimize(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """`flash_bytes`: what kernels and constants may take at most; None where the board does not limit them."""
+    """`flash_bytes`: what kernels and constants may take at most, `arena_bytes`: what the arena may; None where the
+    board does not limit them."""
 
     optimize: Optimize = Optimize.BALANCED
     flash_bytes: int | None = None
+    arena_bytes: int | None = None
 
 
 DEFAULT_SETTINGS = Settings()

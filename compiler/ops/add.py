@@ -31,7 +31,7 @@ from compiler.kernels.portable.linear import Function, fit
 from compiler.kernels.portable.loops import ELEMENTS
 from compiler.kernels.problems import IntegerSum
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
-from compiler.ops import layers
+from compiler.ops import bands, layers
 from compiler.ops.activation import INTEGER_RANGE, Activation, float_range, quantized_range
 from compiler.ops.arithmetic import int32_kind
 from compiler.ops.broadcast import broadcasts_to_output, few_axes, operand
@@ -212,7 +212,7 @@ def _definition(name: str, sign: int) -> OperatorDefinition:
         int16_zero_points_are_zero,
         output_scale_not_tiny,
     )
-    return OperatorDefinition(name, parse, constraints, _reference(sign), _lower(sign))
+    return OperatorDefinition(name, parse, constraints, _reference(sign), _lower(sign), bands=bands.elementwise)
 
 
 def same_input_types(view: OperatorView) -> str | None:

@@ -22,6 +22,7 @@ from compiler.kernels.portable import nine_bit_layers, wide_layers
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FloatLayer, Requantization, Window
 from compiler.ops import hybrid, layers
 from compiler.ops.activation import Activation
+from compiler.ops.bands import sliding
 from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, quantized_per_tensor, rank
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 from compiler.ops.geometry import AnyPadding, Padding, Slide
@@ -183,5 +184,6 @@ DEFINITIONS = (
         ),
         reference,
         lower,
+        bands=sliding(slide),
     ),
 )

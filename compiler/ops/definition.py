@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,19 @@ user's message and the documentation alike."""
 
 
 @dataclass(frozen=True)
+class Band:
+    """What computes some rows of an output [1, height, width, channels]: attributes for it, and the rows that it reads
+    of each input that is not constant, by position."""
+
+    attributes: Any
+    reads: Mapping[int, range]
+
+
+Bands = Callable[[OperatorView, range], Band | None]
+"""The band of an operator for these output rows; None where it has none."""
+
+
+@dataclass(frozen=True)
 class OperatorDefinition:
     """An operator: how its options are read, what is accepted, what it computes, how it runs.
 
@@ -59,8 +72,9 @@ class OperatorDefinition:
     returns the attributes (a frozen dataclass or None). `constraints` are checked in order up to the first that
     fails. `reference(view, inputs)` computes the outputs bit-exactly with NumPy (docs of NUMERICS: TFLM's kernel).
     `lower(view, isa)` returns kernel calls whose places number the operator's *non-constant* operands by input
-    position. `updates` are the input positions of variables that the operator changes: the reference changes these
-    arrays in place, and the kernels their memory. `computes` states that it has outputs,
+    position. `bands` tells how some rows of the output are computed alone. `updates` are the input positions of
+    variables that the operator changes: the reference changes these arrays in place, and the kernels their memory.
+    `computes` states that it has outputs,
     `shapes_suffice` that these follow from the inputs' shapes alone.
     """
 
@@ -69,6 +83,7 @@ class OperatorDefinition:
     constraints: tuple[Constraint, ...]
     reference: Callable[[OperatorView, Sequence[Array | None]], list[Array]]
     lower: Callable[[OperatorView, Isa], Lowered]
+    bands: Bands | None = None
     updates: tuple[int, ...] = ()
     computes: bool = True
     shapes_suffice: bool = False

@@ -21,6 +21,7 @@ from compiler.kernels.portable import nine_bit_layers, wide_layers
 from compiler.kernels.problems import DepthwiseConv2D, FloatLayer
 from compiler.ops import hybrid, layers
 from compiler.ops.activation import Activation
+from compiler.ops.bands import sliding
 from compiler.ops.constraints import constant, inputs_between, int16_zero_points_are_zero, quantized_per_tensor, rank
 from compiler.ops.conv_2d import Conv2DAttributes, positive_steps
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
@@ -141,5 +142,6 @@ DEFINITIONS = (
         ),
         reference,
         lower,
+        bands=sliding(slide),
     ),
 )

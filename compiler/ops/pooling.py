@@ -16,6 +16,7 @@ from compiler.kernels.problems import Window
 from compiler.numerics import round_half_away_divide
 from compiler.ops import layers
 from compiler.ops.activation import INTEGER_RANGE, Activation, float_range, quantized_range
+from compiler.ops.bands import sliding
 from compiler.ops.constraints import (
     FLOAT,
     Q8,
@@ -28,7 +29,7 @@ from compiler.ops.constraints import (
     rank,
 )
 from compiler.ops.definition import Array, Constraint, OperatorDefinition, OperatorView
-from compiler.ops.geometry import Padding, Slide
+from compiler.ops.geometry import AnyPadding, Padding, Slide
 
 Fold = Callable[[Array, Array, bool], Array]
 Pool = Callable[[Isa, Window, Element, tuple[float, float] | None, bool], Lowered]
@@ -38,7 +39,7 @@ Pool = Callable[[Isa, Window, Element, tuple[float, float] | None, bool], Lowere
 class PoolAttributes:
     """Options of the pools. `from_uint8`: the pool was uint8, whose average rounds ties up."""
 
-    padding: Padding
+    padding: AnyPadding
     stride_height: int
     stride_width: int
     filter_height: int
@@ -152,4 +153,4 @@ def definition(name: str, fold: Fold, pool: Pool, *constraints: Constraint) -> O
         quantized_per_tensor(0),
         near_quantization,
     )
-    return OperatorDefinition(name, parse, (*common, *constraints), reference, lower)
+    return OperatorDefinition(name, parse, (*common, *constraints), reference, lower, bands=sliding(slide))

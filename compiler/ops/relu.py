@@ -20,6 +20,7 @@ from compiler.kernels.floats.clamp import FloatClampKernel
 from compiler.kernels.kernel import INPUT, OUTPUT, KernelCall, Lowered
 from compiler.kernels.overlap import elementwise
 from compiler.kernels.portable.loops import ELEMENTS, lanes_of
+from compiler.ops import bands
 from compiler.ops.activation import INTEGER_RANGE, quantize_bound
 from compiler.ops.constraints import (
     FLOAT,
@@ -84,7 +85,7 @@ def _definition(name: str, minimum: float, maximum: float) -> OperatorDefinition
         int16_zero_points_are_zero,
         _moderate_ratio(bounds),
     )
-    return OperatorDefinition(name, no_options, constraints, reference, lower)
+    return OperatorDefinition(name, no_options, constraints, reference, lower, bands=bands.elementwise)
 
 
 def _moderate_ratio(bounds: Clamp) -> Callable[[OperatorView], str | None]:

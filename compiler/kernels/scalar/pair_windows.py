@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -58,8 +59,8 @@ def pack_block(weights: Int64Array, depth: int, starts: Int64Array | None = None
     first = np.arange(0, padded.shape[2], 2)
     if starts is not None:
         first, padded = (starts[:, None] + first).ravel(), padded.reshape(channels, 1, -1)
-    windows = (_windows(padded[:, s], first, depth) for s in range(padded.shape[1]))
-    return Packing(channels, depth, tuple(tuple(each) for each in windows))
+    windows = (_windows(channels, padded[:, s].tobytes(), first.tobytes(), depth) for s in range(padded.shape[1]))
+    return Packing(channels, depth, tuple(windows))
 
 
 def _segment(windows: Sequence[_Window], depth: int, channels: int, stored: bool, unit: int) -> bytes:
@@ -77,13 +78,15 @@ def _segment(windows: Sequence[_Window], depth: int, channels: int, stored: bool
     return bytes(stream)
 
 
-def _windows(weights: Int64Array, first: Int64Array, depth: int) -> list[_Window]:
-    """Windows within LIMIT that stand for `weights` [channels, taps], of pairs at `first`; at least one.
+@lru_cache(maxsize=1 << 14)
+def _windows(channels: int, weights: bytes, starts: bytes, depth: int) -> tuple[_Window, ...]:
+    """Windows within LIMIT that stand for `weights` int64 [channels, taps], of pairs at `starts` int64; at least one.
 
-    Pairs are matched greedily, the heaviest first, each with the heaviest ones that still fit.
+    Pairs are matched greedily, the heaviest first, each with the heaviest ones that still fit. Known results are kept:
+    the same weights are packed for each number of rows that a layer may compute at a time.
     """
-    channels = len(weights)
-    pairs = weights.reshape(channels, -1, 2).transpose(1, 0, 2)
+    first = np.frombuffer(starts, np.int64)
+    pairs = np.frombuffer(weights, np.int64).reshape(channels, -1, 2).transpose(1, 0, 2)
     sizes = abs(pairs).sum(axis=2)
     # A pair of which a channel has -128 twice is two summands.
     beyond = sizes.max(axis=1) > LIMIT
@@ -112,4 +115,4 @@ def _windows(weights: Int64Array, first: Int64Array, depth: int) -> list[_Window
         filled[:, : len(chosen)] = pairs[chosen].transpose(1, 0, 2)
         offsets = [int(first[c]) for c in chosen]
         windows.append(_Window((*offsets, *[offsets[0]] * (depth - len(chosen))), filled))
-    return windows or [_Window((0,) * depth, np.zeros((channels, depth, 2), np.int64))]
+    return tuple(windows) or (_Window((0,) * depth, np.zeros((channels, depth, 2), np.int64)),)

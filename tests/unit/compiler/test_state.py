@@ -108,14 +108,14 @@ def test_a_value_is_computed_in_its_variable(tmp_path: Path) -> None:
     graph = run_passes(graph)
     schedule = schedule_of(graph)
     # The slice is computed in the variable's memory: there is no dispatch for the assignment.
-    assert [d.operator.op for d in schedule.dispatches] == ["CONCATENATION", "STRIDED_SLICE"]
+    assert [d.op for d in schedule.dispatches] == ["CONCATENATION", "STRIDED_SLICE"]
     assert rows_of(graph, tmp_path, 2) == [[[7, 7, 7, 0]], [[7, 7, 0, 1]]]
 
 
 def test_the_window_shifts_in_place(tmp_path: Path) -> None:
     graph = window_graph()
     schedule = schedule_of(graph)
-    assert [d.operator.op for d in schedule.dispatches] == ["CONCATENATION", "STRIDED_SLICE"]
+    assert [d.op for d in schedule.dispatches] == ["CONCATENATION", "STRIDED_SLICE"]
     state = schedule.state[1]
     buffer = schedule.lifetimes(keep_inputs=False)[state]
     assert (buffer.bytes, buffer.first, buffer.last) == (FIRST.size, 0, 1)

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chain of operators computed stripe by stripe: a few rows of each tensor between them are kept at a time.
+
+Each stripe of the last output has every operator compute the rows that are still missing; rows that the next stripe
+reads again move to the front of their buffer. Nothing is computed twice, and each call is the operator's own lowering
+for fewer rows, so the bytes are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from compiler.arena import ALIGNMENT
+from compiler.graph import Tensor
+from compiler.isa import Isa
+from compiler.kernels.kernel import SCRATCH, Constant, KernelCall, Lowered, Overlap, Place, Role
+from compiler.kernels.overlap import Step, in_steps
+from compiler.kernels.portable.copies import copy_bytes
+from compiler.ops import operators
+from compiler.ops.bands import on_band
+from compiler.ops.definition import Band, OperatorView
+from compiler.placement import aligned
+
+WORD_COPY, CALL = 2.5, 12
+"""Instructions to copy a word of a row, and to call a kernel."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an operand comes from: the output of link `link`, or the chain's operand `operand`."""
+
+    link: int | None = None
+    operand: int = 0
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Operators, each reading outputs of those before it and tensors from outside: `sources` are by link and operand
+    position (None: constant or absent). Only the last one's output is needed afterwards."""
+
+    views: tuple[OperatorView, ...]
+    sources: tuple[tuple[Source | None, ...], ...]
+
+    @property
+    def height(self) -> int:
+        return self.views[-1].output().shape[1]
+
+    def row_bytes(self, link: int) -> int:
+        return _row_bytes(self.views[link].output())
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The rows that a link computes in a stripe, with what it reads for them."""
+
+    rows: range
+    band: Band
+
+
+@dataclass(frozen=True)
+class _Stripe:
+    """A part of each link (None where it has nothing to do), and the rows in each link's buffer: those it holds
+    already and those that it computes."""
+
+    parts: tuple[_Part | None, ...]
+    held: tuple[range, ...]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """One way to compute a link: its lowering in each stripe."""
+
+    lowerings: tuple[Lowered | None, ...]
+    scratch: int = field(init=False)
+    instructions: int = field(init=False)
+    flash: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        used = [lowered for lowered in self.lowerings if lowered]
+        object.__setattr__(self, "scratch", max(lowered.scratch_bytes for lowered in used))
+        object.__setattr__(self, "instructions", sum(lowered.instructions for lowered in used))
+        calls = [call for lowered in used for call in lowered.calls]
+        constants = sum(len(c.data) for c in {c for call in calls for c in _constants(call)})
+        object.__setattr__(self, "flash", constants + sum(k.code_bytes for k in {call.kernel for call in calls}))
+
+
+def lower_chain(chain: Chain, heights: Sequence[tuple[int, int]], lowerings: Lowerings) -> Lowered | None:
+    """The chain as one lowering with alternatives, for stripes of some heights: pairs of the first one's rows and the
+    other ones'. None where the operators have no bands, or their rows do not keep the alignment of buffers."""
+    tensors = [tensor for view in chain.views for tensor in _activations(view)]
+    if any(len(t.shape) != 4 or t.shape[0] != 1 or _row_bytes(t) % ALIGNMENT for t in tensors):
+        return None
+    found: list[Lowered] = []
+    for first, height in heights:
+        stripes = _stripes(chain, first, height)
+        if stripes is not None:
+            found += _alternatives(chain, stripes, lowerings)
+    if not found:
+        return None
+    best = min(found, key=lambda lowered: lowered.instructions)
+    return replace(best, alternatives=tuple(lowered for lowered in found if lowered is not best))
+
+
+def _stripes(chain: Chain, first: int, height: int) -> list[_Stripe] | None:
+    count = len(chain.views)
+    held = [range(0)] * count
+    stripes = []
+    start = 0
+    while start < chain.height:
+        stop = min(start + (height if start else first), chain.height)
+        wanted: list[range | None] = [None] * count
+        wanted[-1] = range(start, stop)
+        parts: list[_Part | None] = [None] * count
+        for link in reversed(range(count)):
+            wants = wanted[link]
+            if wants is None:
+                continue
+            rows = range(max(held[link].stop, wants.start), wants.stop)
+            held[link] = range(wants.start, max(held[link].stop, wants.stop))
+            if not rows:
+                continue
+            band = operators()[chain.views[link].operator.op].bands
+            part = band(chain.views[link], rows) if band else None
+            if part is None:
+                return None
+            parts[link] = _Part(rows, part)
+            for position, read in part.reads.items():
+                source = chain.sources[link][position]
+                if source is not None and source.link is not None:
+                    wanted[source.link] = _hull(wanted[source.link], read)
+        stripes.append(_Stripe(tuple(parts), tuple(held)))
+        start = stop
+    return stripes
+
+
+def _alternatives(chain: Chain, stripes: Sequence[_Stripe], lowerings: Lowerings) -> list[Lowered]:
+    """For each amount of scratch memory the fastest forms of all links, and the smallest ones."""
+    forms = [_forms([lowerings.of(view, s.parts[link]) for s in stripes]) for link, view in enumerate(chain.views)]
+    least = max(min(form.scratch for form in each) for each in forms)
+    chosen = []
+    for scratch in sorted({form.scratch for each in forms for form in each if form.scratch >= least}):
+        fitting = [[form for form in each if form.scratch <= scratch] for each in forms]
+        for key in (lambda f: (f.instructions, f.flash, f.scratch), lambda f: (f.flash, f.instructions, f.scratch)):
+            picked = [min(each, key=key) for each in fitting]
+            if picked not in chosen:
+                chosen.append(picked)
+    return [_Assembly(chain, stripes, picked, lowerings.isa).lowered() for picked in chosen]
+
+
+def _forms(stripes: Sequence[tuple[Lowered, ...]]) -> list[_Form]:
+    """The forms of a link: lowerings that take the same constants in every stripe; else the first of each stripe."""
+    by_constants: list[dict[frozenset[Constant], Lowered]] = []
+    for options in stripes:
+        found: dict[frozenset[Constant], Lowered] = {}
+        for lowered in options:
+            key = frozenset(c for call in lowered.calls for c in _constants(call))
+            if key not in found or lowered.instructions < found[key].instructions:
+                found[key] = lowered
+        by_constants.append(found)
+    used = [found for found in by_constants if found]
+    common = [key for key in used[0] if all(key in found for found in used)]
+    if not common:
+        return [_Form(tuple(options[0] if options else None for options in stripes))]
+    return [_Form(tuple(found.get(key) for found in by_constants)) for key in common]
+
+
+class Lowerings:
+    """The lowerings of operators on bands; bands of the same shape have the same ones."""
+
+    def __init__(self, isa: Isa) -> None:
+        self.isa = isa
+        self.known: dict[tuple[object, ...], tuple[Lowered, ...]] = {}
+
+    def of(self, whole: OperatorView, part: _Part | None) -> tuple[Lowered, ...]:
+        """A band's lowerings without alternatives; none where there is nothing to compute."""
+        if part is None:
+            return ()
+        reads = ((position, len(rows)) for position, rows in sorted(part.band.reads.items()))
+        key = (whole.operator.outputs, len(part.rows), part.band.attributes, *reads)
+        if key not in self.known:
+            view = on_band(whole, part.band, part.rows)
+            lowered = operators()[view.operator.op].lower(view, self.isa)
+            self.known[key] = (replace(lowered, alternatives=()), *lowered.alternatives)
+        return self.known[key]
+
+
+class _Assembly:
+    """The calls of all stripes, with the places of rows."""
+
+    def __init__(self, chain: Chain, stripes: Sequence[_Stripe], forms: Sequence[_Form], isa: Isa) -> None:
+        self.chain, self.stripes, self.forms, self.isa = chain, stripes, forms, isa
+        self.last = len(chain.views) - 1
+        self.buffers, at = [], 0
+        for link in range(self.last):
+            self.buffers.append(at)
+            at += aligned(max(len(s.held[link]) for s in stripes) * chain.row_bytes(link))
+        self.scratch = at
+
+    def lowered(self) -> Lowered:
+        calls: list[KernelCall] = []
+        copied = 0
+        held = [range(0)] * len(self.chain.views)
+        for number, stripe in enumerate(self.stripes):
+            for link, part in enumerate(stripe.parts):
+                kept = range(stripe.held[link].start, held[link].stop)
+                if link != self.last and kept and kept.start > held[link].start:
+                    row, target = self.chain.row_bytes(link), replace(SCRATCH, offset=self.buffers[link])
+                    source = replace(target, offset=target.offset + (kept.start - held[link].start) * row)
+                    calls.append(copy_bytes(self.isa, source, target, len(kept) * row))
+                    copied += len(kept) * row
+                lowered = self.forms[link].lowerings[number]
+                if part is not None and lowered is not None:
+                    calls += [self._placed(call, link, part, stripe) for call in lowered.calls]
+            held = list(stripe.held)
+        return Lowered(
+            tuple(calls),
+            self.scratch + max(form.scratch for form in self.forms),
+            sum(_macs(form) for form in self.forms),
+            instructions=sum(form.instructions for form in self.forms)
+            + int(WORD_COPY * copied / 4)
+            + CALL * len(calls),
+            overlaps=tuple(self._overlaps()),
+        )
+
+    def _placed(self, call: KernelCall, link: int, part: _Part, stripe: _Stripe) -> KernelCall:
+        def placed(place: Place) -> Place:
+            if place.role is Role.SCRATCH:
+                return replace(place, offset=place.offset + self.scratch)
+            if place.role is Role.OUTPUT:
+                row = self.chain.row_bytes(link)
+                if link == self.last:
+                    return replace(place, offset=place.offset + part.rows.start * row)
+                return self._held(link, part.rows.start, stripe, place.offset)
+            source = self.chain.sources[link][place.index]
+            assert source is not None
+            first = part.band.reads[place.index].start
+            if source.link is not None:
+                return self._held(source.link, first, stripe, place.offset)
+            row = _row_bytes(self.chain.views[link].input(place.index))
+            return Place(Role.INPUT, source.operand, place.offset + first * row)
+
+        return replace(call, arguments=tuple(placed(a) if isinstance(a, Place) else a for a in call.arguments))
+
+    def _held(self, link: int, row: int, stripe: _Stripe, offset: int) -> Place:
+        within = (row - stripe.held[link].start) * self.chain.row_bytes(link)
+        return replace(SCRATCH, offset=self.buffers[link] + within + offset)
+
+    def _overlaps(self) -> list[Overlap]:
+        """How the output may lie over each operand of the chain."""
+        operands = {s.operand for sources in self.chain.sources for s in sources if s is not None and s.link is None}
+        found = (self._overlap(operand) for operand in sorted(operands))
+        return [overlap for overlap in found if overlap is not None]
+
+    def _overlap(self, operand: int) -> Overlap | None:
+        """Rows of the operand are read before the last link writes the stripe, or by the last link itself."""
+        row, size, steps, own = self.chain.row_bytes(self.last), 0, [], []
+        for number, stripe in enumerate(self.stripes):
+            last = stripe.parts[self.last]
+            assert last is not None
+            early: list[int] = []
+            late: list[int] = []
+            for link, part in enumerate(stripe.parts):
+                for position, read in part.band.reads.items() if part else ():
+                    if self.chain.sources[link][position] == Source(operand=operand):
+                        tensor = self.chain.views[link].input(position)
+                        size, start = tensor.bytes, read.start * _row_bytes(tensor)
+                        (late if link == self.last else early).append(start)
+                        if link == self.last:
+                            overlap = self._own_overlap(number, position)
+                            if overlap is None:
+                                return None
+                            behind = last.rows.start * row - start
+                            if behind % overlap.multiple:
+                                return None
+                            distance = overlap.distance + behind
+                            own.append(replace(overlap, distance=distance, input=operand))
+            # Another input's rows may be read at any time, but for what this stripe's steps say.
+            if early:
+                steps.append(Step(min(early), last.rows.start * row))
+            steps.append(Step(min(late, default=size), last.rows.stop * row))
+        overlap = replace(in_steps(steps, size, reads_first=True), input=operand)
+        for other in own:
+            if other.multiple not in (1, overlap.multiple) and overlap.multiple != 1:
+                return None
+            multiple = max(overlap.multiple, other.multiple)
+            overlap = replace(overlap, distance=max(overlap.distance, other.distance), multiple=multiple)
+        return overlap
+
+    def _own_overlap(self, stripe: int, position: int) -> Overlap | None:
+        lowered = self.forms[self.last].lowerings[stripe]
+        assert lowered is not None
+        return next((o for o in lowered.overlaps if o.input == position and not o.scratch), None)
+
+
+def _macs(form: _Form) -> int:
+    return sum(lowered.macs for lowered in form.lowerings if lowered)
+
+
+def _constants(call: KernelCall) -> list[Constant]:
+    return [argument for argument in call.arguments if isinstance(argument, Constant)]
+
+
+def _hull(one: range | None, other: range) -> range:
+    return other if one is None else range(min(one.start, other.start), max(one.stop, other.stop))
+
+
+def _row_bytes(tensor: Tensor) -> int:
+    _, _, width, channels = tensor.shape
+    return width * channels * tensor.dtype.bytes
+
+
+def _activations(view: OperatorView) -> list[Tensor]:
+    return [t for t in (*view.inputs, view.output()) if t is not None and not t.is_constant]
