@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from compiler.compile import as_stated, compile_graph, prepare
 from compiler.errors import UserError
 from compiler.graph import Graph
 from compiler.reference import evaluate
+from compiler.settings import DEFAULT_SETTINGS, Settings
 from tests.fuzz.models import Random, random_model
 from tests.harness import run, target_for
 from tests.programs import Entry, batches, run_program
@@ -20,12 +21,15 @@ from toolchain.cross_check import Computed, cross_check
 from toolchain.oracles import Oracle
 from toolchain.rows import Samples
 
+Maker = Callable[[int], Random]
+"""The model of a seed."""
 
-def supported(seeds: Sequence[int]) -> list[tuple[Random, Graph]]:
+
+def supported(seeds: Sequence[int], make: Maker = random_model) -> list[tuple[Random, Graph]]:
     """The models that can be compiled, simplified."""
     found = []
     for seed in seeds:
-        made = random_model(seed)
+        made = make(seed)
         try:
             found.append((made, prepare(made.model)))
         except UserError:
@@ -54,11 +58,13 @@ def contradictions(seeds: Sequence[int], oracle: Oracle) -> tuple[list[str], int
     return told, sum(f.refusal is None for f in findings)
 
 
-def differences(seeds: Sequence[int], core: str, folder: Path) -> list[str]:
+def differences(
+    seeds: Sequence[int], core: str, folder: Path, make: Maker = random_model, settings: Settings = DEFAULT_SETTINGS
+) -> list[str]:
     """Where compiled models give other outputs than the reference."""
     entries, expected = [], []
-    for made, graph in supported(seeds):
-        compiled = compile_graph(graph, made.model, target_for(core))
+    for made, graph in supported(seeds, make):
+        compiled = compile_graph(graph, made.model, target_for(core), settings=settings)
         entries.append(Entry(compiled, list(zip(*made.inputs, strict=True))))
         expected.append(computed(made).outputs)
     if core == "host":

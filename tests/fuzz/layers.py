@@ -26,7 +26,7 @@ def conv_2d(draft: Draft, index: int, x: FileTensor) -> bool:
     sizes = _sizes((height, width), kernel, stride, dilation, same)
     if min(sizes) < 1 or batches * sizes[0] * sizes[1] * outputs > LARGEST:
         return False
-    weights, bias, scale = _weights(draft, x, (outputs, *kernel, channels), 0)
+    weights, bias, scale = weighted(draft, x, (outputs, *kernel, channels), 0)
     y = draft.add((batches, *sizes, outputs), x.dtype, scale=scale)
     return draft.operator(
         "CONV_2D", (index, weights, bias), (y,), "Conv2DOptions", Padding=0 if same else 1, StrideH=stride[0],
@@ -45,7 +45,7 @@ def depthwise_conv_2d(draft: Draft, index: int, x: FileTensor) -> bool:
     sizes = _sizes((height, width), kernel, stride, dilation, same)
     if min(sizes) < 1 or batches * sizes[0] * sizes[1] * channels * multiplier > LARGEST:
         return False
-    weights, bias, scale = _weights(draft, x, (1, *kernel, channels * multiplier), 3)
+    weights, bias, scale = weighted(draft, x, (1, *kernel, channels * multiplier), 3)
     y = draft.add((batches, *sizes, channels * multiplier), x.dtype, scale=scale)
     return draft.operator(
         "DEPTHWISE_CONV_2D", (index, weights, bias), (y,), "DepthwiseConv2DOptions", Padding=0 if same else 1,
@@ -63,7 +63,7 @@ def transpose_conv(draft: Draft, index: int, x: FileTensor) -> bool:
     sizes = [n * stride if same else (n - 1) * stride + kernel for n in (height, width)]
     if sizes[0] * sizes[1] * outputs > LARGEST or kernel < stride:
         return False
-    weights, bias, scale = _weights(draft, x, (outputs, kernel, kernel, channels), 0)
+    weights, bias, scale = weighted(draft, x, (outputs, kernel, kernel, channels), 0)
     y = draft.add((1, *sizes, outputs), x.dtype, scale=scale)
     shape = draft.ints(1, *sizes, outputs)
     return draft.operator(
@@ -76,7 +76,7 @@ def fully_connected(draft: Draft, index: int, x: FileTensor) -> bool:
     if x.dtype not in WEIGHTS or len(x.shape) < 2:
         return False
     depth, outputs = x.shape[-1], draft.integer(1, 17)
-    weights, bias, scale = _weights(draft, x, (outputs, depth), None)
+    weights, bias, scale = weighted(draft, x, (outputs, depth), None)
     rows = int(np.prod(x.shape[:-1]))
     y = draft.add((rows, outputs), x.dtype, scale=scale)
     return draft.operator(
@@ -125,7 +125,7 @@ def _sizes(
     return height, width
 
 
-def _weights(draft: Draft, x: FileTensor, shape: tuple[int, ...], axis: int | None) -> tuple[int, int, float]:
+def weighted(draft: Draft, x: FileTensor, shape: tuple[int, ...], axis: int | None) -> tuple[int, int, float]:
     """Weights, a bias or none (-1), and a scale that suits the sums. `axis` None: one scale for all channels."""
     outputs = shape[axis if axis is not None else 0]
     depth = int(np.prod(shape)) // outputs

@@ -44,11 +44,11 @@ def random_model(seed: int) -> Random:
     read = {i for operator in draft.operators for i in operator.inputs}
     for unread in (i for i in inputs if i not in read):
         draft.operator("QUANTIZE" if dtype != "float32" else "ABS", (unread,), (draft.add(shape, dtype),))
-    rows = tuple(_rows(draft, shape, dtype) for _ in inputs)
+    rows = tuple(random_rows(draft, shape, dtype) for _ in inputs)
     return Random(Model(f"random_{seed}.tflite", draft.finish(inputs)), rows)
 
 
-def _rows(draft: Draft, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+def random_rows(draft: Draft, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
     """Random rows; of integers the last one has the ends of the range alone."""
     rows = draft.values((ROWS, *shape), dtype)
     if dtype != "float32":

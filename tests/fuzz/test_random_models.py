@@ -11,14 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from compiler.fusion import scheduled
+from compiler.settings import Settings
+from tests.fuzz.chains import random_chain
 from tests.fuzz.checks import contradictions, differences, supported
 from tests.fuzz.models import random_model
+from tests.harness import isa_of
 from tests.programs import core_boards
 from toolchain.oracles import find_oracles
 
 SEEDS = range(80)
 MANY = range(80, 3000)
 ORACLES = {oracle.kernels: oracle for oracle in find_oracles()}
+SHORT = Settings(arena_bytes=0)
 REFERENCES = ("tflm", "litert")
 
 
@@ -45,6 +50,25 @@ def test_reference(kernels: str, seeds: range) -> None:
 @pytest.mark.parametrize("core", ["host", "cortex-m4f", "rv32imac"])
 def test_compiled(core: str, tmp_path: Path) -> None:
     told = differences(SEEDS, core, tmp_path)
+    assert not told, "\n".join(told)
+
+
+def test_chains_are_fused_where_memory_is_short() -> None:
+    fused = [scheduled(graph, isa_of("cortex-m4"), SHORT, 0) for _, graph in supported(SEEDS, random_chain)]
+    assert sum(any(len(d.operators) > 1 for d in schedule.dispatches) for schedule in fused) > 0.4 * len(fused)
+
+
+@pytest.mark.parametrize("core", ["cortex-m4f", "rv32imac"])
+def test_fused_chains(core: str, tmp_path: Path) -> None:
+    told = differences(SEEDS, core, tmp_path, random_chain, SHORT)
+    assert not told, "\n".join(told)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("core", core_boards())
+@pytest.mark.parametrize("part", range(4))
+def test_fused_chains_on_every_core(core: str, part: int, tmp_path: Path) -> None:
+    told = differences(range(100 * (part + 1), 100 * (part + 2)), core, tmp_path, random_chain, SHORT)
     assert not told, "\n".join(told)
 
 

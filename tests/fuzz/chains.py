@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random chains of operators that can be fused row by row: windows, sums of two branches, activations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.model import Model
+from tests.fuzz.draft import Draft, clamp, extent
+from tests.fuzz.layers import weighted
+from tests.fuzz.models import Random, random_rows
+
+CHANNELS = 16
+"""Of all tensors but some inputs, so that rows keep the alignment of buffers."""
+LEAST = 3
+"""Rows of a tensor that has a further window."""
+
+
+def random_chain(seed: int) -> Random:
+    """The same model for the same seed."""
+    draft = Draft(np.random.default_rng(seed))
+    dtype = draft.choice("int8", "int8", "int8", "int16", "float32")
+    shape = (1, draft.integer(8, 19), draft.integer(2, 7), draft.choice(CHANNELS, CHANNELS, 1, 3))
+    source = draft.add(shape, dtype)
+    at = _window(draft, source)
+    for _ in range(draft.integer(2, 4)):
+        at = _branches(draft, at) if draft.chance(0.3) else _window(draft, at)
+    return Random(Model(f"chain_{seed}.tflite", draft.finish([source])), (random_rows(draft, shape, dtype),))
+
+
+def _branches(draft: Draft, at: int) -> int:
+    """x + f(x), or f(x) + g(x)."""
+    one = _window(draft, at, still=True)
+    other = _window(draft, at, still=True) if draft.chance(0.3) else at
+    x, y = draft.tensors[one], draft.tensors[other]
+    if x.shape != y.shape:
+        return one
+    output = draft.add(x.shape, x.dtype, scale=2 * max(x.scale, y.scale))
+    pair = (one, other) if draft.chance(0.5) else (other, one)
+    draft.operator("ADD", pair, (output,), "AddOptions", FusedActivationFunction=clamp(draft))
+    return output
+
+
+def _window(draft: Draft, at: int, still: bool = False) -> int:
+    """A window over tensor `at`; `still` keeps height and width."""
+    x = draft.tensors[at]
+    _, height, width, channels = x.shape
+    square = draft.choice(1, 2, 3, 3)
+    kernel = min(square, height), min(draft.choice(square, 1, 3), width)
+    same = still or draft.chance(0.7) or height < LEAST
+    stride = 1 if still or height < LEAST else draft.choice(1, 1, 2, 3)
+    sizes = tuple(extent(size, k, stride, 1, same) for size, k in zip((height, width), kernel, strict=True))
+    padding = 0 if same else 1
+    kind = draft.choice("CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
+    if channels != CHANNELS or still:
+        kind = "CONV_2D"
+    if "POOL" in kind:
+        y = draft.add((1, *sizes, channels), x.dtype, x)
+        draft.operator(
+            kind, (at,), (y,), "Pool2DOptions", Padding=padding, FilterHeight=kernel[0], FilterWidth=kernel[1],
+            StrideH=stride, StrideW=stride, FusedActivationFunction=clamp(draft),
+        )  # fmt: skip
+        return y
+    by_channel = kind == "DEPTHWISE_CONV_2D"
+    shape = (1, *kernel, channels) if by_channel else (CHANNELS, *kernel, channels)
+    weights, bias, scale = weighted(draft, x, shape, 3 if by_channel else 0)
+    y = draft.add((1, *sizes, CHANNELS), x.dtype, scale=scale)
+    options = {"DepthMultiplier": 1} if by_channel else {}
+    draft.operator(
+        kind, (at, weights, bias), (y,), "DepthwiseConv2DOptions" if by_channel else "Conv2DOptions", Padding=padding,
+        StrideH=stride, StrideW=stride, DilationHFactor=1, DilationWFactor=1, FusedActivationFunction=clamp(draft),
+        **options,
+    )  # fmt: skip
+    return y
