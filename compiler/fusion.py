@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from compiler.choice import choose, instructions_of, needs_of
+from compiler.choice import choose, needs_of
 from compiler.graph import ABSENT, Graph, Operator
 from compiler.isa import Isa
 from compiler.ops import operators
@@ -19,7 +19,7 @@ from compiler.ops.definition import OperatorView
 from compiler.order import ordered, peak
 from compiler.schedule import Dispatch, Region, Schedule, build_schedule
 from compiler.settings import Optimize, Settings
-from compiler.stripes import Chain, Lowerings, Source, lower_chain
+from compiler.stripes import Chain, Lowerings, Source, lower_chain, work
 
 LONGEST = 4
 """Operators that are tried in a chain."""
@@ -39,10 +39,10 @@ def scheduled(graph: Graph, isa: Isa, settings: Settings, model_bytes: int) -> S
     room = settings.arena_bytes
     if room is not None and peak(best) > room:
         tight = [choose(s, settings, model_bytes, max(room, *least_needs(s))) for s in (whole, *steps)]
-        best = min(tight, key=lambda s: (max(peak(s), room), instructions_of(s)))
+        best = min(tight, key=lambda s: (max(peak(s), room), _work(s)))
     cost = COSTS.get(settings.optimize)
     if cost is not None:
-        limit, most = (1 + cost) * instructions_of(best), (1 - GAIN) * peak(best)
+        limit, most = (1 + cost) * _work(best), (1 - GAIN) * peak(best)
         smaller = (_smallest(s, settings, model_bytes, limit, most) for s in steps)
         best = min((s for s in smaller if s is not None), key=peak, default=best)
     return ordered(best)
@@ -54,7 +54,7 @@ def _smallest(schedule: Schedule, settings: Settings, model_bytes: int, limit: f
     least = max(min(each) for each in needs)
     for arena in sorted({n for each in needs for n in each if least <= n <= most}):
         one = choose(schedule, settings, model_bytes, arena)
-        if instructions_of(one) <= limit:
+        if _work(one) <= limit:
             return one
     return None
 
@@ -77,6 +77,10 @@ def fused(schedule: Schedule, isa: Isa) -> Iterator[Schedule]:
 def least_needs(schedule: Schedule) -> list[int]:
     """The memory that each dispatch takes at least."""
     return [min(each) for each in needs_of(schedule)]
+
+
+def _work(schedule: Schedule) -> int:
+    return sum(work(d.lowered) for d in schedule.dispatches)
 
 
 def _around(schedule: Schedule, peak: int, lowerings: Lowerings) -> Iterator[Schedule]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from compiler.arena import ALIGNMENT
 from compiler.graph import Tensor
 from compiler.isa import Isa
 from compiler.kernels.kernel import SCRATCH, Constant, KernelCall, Lowered, Overlap, Place, Role
@@ -22,6 +21,8 @@ from compiler.ops.bands import on_band
 from compiler.ops.definition import Band, OperatorView
 from compiler.placement import aligned
 
+WORD = 4
+"""Kernels load words of their inputs: rows begin on multiples of it."""
 WORD_COPY, CALL = 2.5, 12
 """Instructions to copy a word of a row, and to call a kernel."""
 
@@ -79,7 +80,7 @@ class _Form:
     def __post_init__(self) -> None:
         used = [lowered for lowered in self.lowerings if lowered]
         object.__setattr__(self, "scratch", max(lowered.scratch_bytes for lowered in used))
-        object.__setattr__(self, "instructions", sum(lowered.instructions for lowered in used))
+        object.__setattr__(self, "instructions", sum(work(lowered) for lowered in used))
         calls = [call for lowered in used for call in lowered.calls]
         constants = sum(len(c.data) for c in {c for call in calls for c in _constants(call)})
         object.__setattr__(self, "flash", constants + sum(k.code_bytes for k in {call.kernel for call in calls}))
@@ -87,9 +88,9 @@ class _Form:
 
 def lower_chain(chain: Chain, heights: Sequence[tuple[int, int]], lowerings: Lowerings) -> Lowered | None:
     """The chain as one lowering with alternatives, for stripes of some heights: pairs of the first one's rows and the
-    other ones'. None where the operators have no bands, or their rows do not keep the alignment of buffers."""
+    other ones'. None where the operators have no bands, or rows do not begin on words."""
     tensors = [tensor for view in chain.views for tensor in _activations(view)]
-    if any(len(t.shape) != 4 or t.shape[0] != 1 or _row_bytes(t) % ALIGNMENT for t in tensors):
+    if any(len(t.shape) != 4 or t.shape[0] != 1 or _row_bytes(t) % WORD for t in tensors):
         return None
     found: list[Lowered] = []
     for first, height in heights:
@@ -218,7 +219,7 @@ class _Assembly:
             self.scratch + max(form.scratch for form in self.forms),
             sum(_macs(form) for form in self.forms),
             instructions=sum(form.instructions for form in self.forms)
-            + int(WORD_COPY * copied / 4)
+            + int(WORD_COPY * copied / WORD)
             + CALL * len(calls),
             overlaps=tuple(self._overlaps()),
         )
@@ -291,6 +292,11 @@ class _Assembly:
         lowered = self.forms[self.last].lowerings[stripe]
         assert lowered is not None
         return next((o for o in lowered.overlaps if o.input == position and not o.scratch), None)
+
+
+def work(lowered: Lowered) -> int:
+    """Instructions, by the estimate; where there is none, an instruction for each multiply-accumulate."""
+    return lowered.instructions or lowered.macs
 
 
 def _macs(form: _Form) -> int:

@@ -10,8 +10,8 @@ from tests.fuzz.draft import Draft, clamp, extent
 from tests.fuzz.layers import weighted
 from tests.fuzz.models import Random, random_rows
 
-CHANNELS = 16
-"""Of all tensors but some inputs, so that rows keep the alignment of buffers."""
+CHANNELS = (4, 8, 12, 16, 24)
+"""Of tensors but some inputs, so that rows begin on words."""
 LEAST = 3
 """Rows of a tensor that has a further window."""
 
@@ -20,7 +20,7 @@ def random_chain(seed: int) -> Random:
     """The same model for the same seed."""
     draft = Draft(np.random.default_rng(seed))
     dtype = draft.choice("int8", "int8", "int8", "int16", "float32")
-    shape = (1, draft.integer(8, 19), draft.integer(2, 7), draft.choice(CHANNELS, CHANNELS, 1, 3))
+    shape = (1, draft.integer(8, 19), draft.integer(2, 7), draft.choice(*CHANNELS, 1, 3))
     source = draft.add(shape, dtype)
     at = _window(draft, source)
     for _ in range(draft.integer(2, 4)):
@@ -52,8 +52,9 @@ def _window(draft: Draft, at: int, still: bool = False) -> int:
     sizes = tuple(extent(size, k, stride, 1, same) for size, k in zip((height, width), kernel, strict=True))
     padding = 0 if same else 1
     kind = draft.choice("CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
-    if channels != CHANNELS or still:
+    if channels not in CHANNELS:
         kind = "CONV_2D"
+    outputs = channels if channels in CHANNELS and (still or kind != "CONV_2D") else draft.choice(*CHANNELS)
     if "POOL" in kind:
         y = draft.add((1, *sizes, channels), x.dtype, x)
         draft.operator(
@@ -62,9 +63,9 @@ def _window(draft: Draft, at: int, still: bool = False) -> int:
         )  # fmt: skip
         return y
     by_channel = kind == "DEPTHWISE_CONV_2D"
-    shape = (1, *kernel, channels) if by_channel else (CHANNELS, *kernel, channels)
+    shape = (1, *kernel, channels) if by_channel else (outputs, *kernel, channels)
     weights, bias, scale = weighted(draft, x, shape, 3 if by_channel else 0)
-    y = draft.add((1, *sizes, CHANNELS), x.dtype, scale=scale)
+    y = draft.add((1, *sizes, outputs), x.dtype, scale=scale)
     options = {"DepthMultiplier": 1} if by_channel else {}
     draft.operator(
         kind, (at, weights, bias), (y,), "DepthwiseConv2DOptions" if by_channel else "Conv2DOptions", Padding=padding,
