@@ -44,6 +44,14 @@ def elementwise(view: OperatorView, rows: range) -> Band | None:
     return Band(view.attributes, reads)
 
 
+def same_rows(view: OperatorView, rows: range) -> Band | None:
+    """Bands of an operator that moves elements within rows."""
+    parts = {position: tensor for position, tensor in enumerate(view.inputs) if tensor is not None}
+    if any(tensor.is_constant and len(tensor.shape) > 2 for tensor in parts.values()):
+        return None
+    return Band(view.attributes, {position: rows for position, tensor in parts.items() if not tensor.is_constant})
+
+
 def on_band(view: OperatorView, band: Band, rows: range) -> OperatorView:
     """The operator that computes the band `rows` of the output."""
     operator, graph = replace(view.operator, attributes=band.attributes), view.graph

@@ -21,8 +21,9 @@ from compiler.kernels.kernel import SCRATCH, Constant, KernelCall, Lowered, Plac
 from compiler.kernels.portable.copies import copy
 from compiler.kernels.portable.maps import byte_map
 from compiler.ops.activation import Activation
+from compiler.ops.bands import same_rows
 from compiler.ops.broadcast import operand
-from compiler.ops.definition import Array, OperatorDefinition, OperatorView
+from compiler.ops.definition import Array, Band, OperatorDefinition, OperatorView
 from compiler.ops.moving import block_axes, inputs_as_output, movable, steps
 
 
@@ -109,8 +110,17 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
     return Lowered(tuple(calls), scratch)
 
 
+def _within_rows(view: OperatorView, rows: range) -> Band | None:
+    return same_rows(view, rows) if view.attributes.axis in (2, 3, -2, -1) else None
+
+
 DEFINITIONS = (
     OperatorDefinition(
-        "CONCATENATION", parse, (movable, inputs_suit_output, no_activation, joined_shape), reference, lower
+        "CONCATENATION",
+        parse,
+        (movable, inputs_suit_output, no_activation, joined_shape),
+        reference,
+        lower,
+        bands=_within_rows,
     ),
 )

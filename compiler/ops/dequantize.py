@@ -14,6 +14,7 @@ from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.portable import maps
+from compiler.ops import bands
 from compiler.ops.constraints import dtypes, inputs_between, same_shape
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
 
@@ -82,5 +83,6 @@ DEFINITIONS = (
         ),
         reference,
         lower,
+        bands=bands.elementwise,
     ),
 )

@@ -16,7 +16,7 @@ from compiler.kernels.kernel import Argument, Constant, Lowered
 from compiler.kernels.portable.arrays import evaluate
 from compiler.kernels.portable.formula import Emit, Formula, Operand, elementwise
 from compiler.kernels.portable.loops import ELEMENTS
-from compiler.ops import byte_tables
+from compiler.ops import bands, byte_tables
 from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.broadcast import broadcasts_to_output, operand
 from compiler.ops.constraints import (
@@ -113,6 +113,7 @@ def definition(
         ),
         reference,
         lambda view, isa: kind(view).lower(view, isa),
+        bands=bands.elementwise,
     )
 
 

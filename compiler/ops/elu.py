@@ -15,7 +15,7 @@ from compiler.isa import Isa
 from compiler.kernels.floats.functions import FloatFunction
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.portable import maps
-from compiler.ops import byte_tables
+from compiler.ops import bands, byte_tables
 from compiler.ops.constraints import (
     FLOAT,
     Q8,
@@ -53,5 +53,6 @@ DEFINITIONS = (
         (inputs_between(1, 1), dtypes(0, Q8, FLOAT), output_dtype_as_input(), same_shape, quantized_per_tensor(0)),
         reference,
         lower,
+        bands=bands.elementwise,
     ),
 )

@@ -17,7 +17,7 @@ from compiler.kernels.floats.functions import FloatFunction
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.portable import maps
 from compiler.numerics import quantize_multiplier
-from compiler.ops import byte_tables
+from compiler.ops import bands, byte_tables
 from compiler.ops.constraints import (
     FLOAT,
     Q8,
@@ -112,5 +112,6 @@ DEFINITIONS = (
         ),
         reference,
         lower,
+        bands=bands.elementwise,
     ),
 )

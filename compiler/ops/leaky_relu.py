@@ -17,7 +17,7 @@ from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.portable import leaky
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
-from compiler.ops import byte_tables
+from compiler.ops import bands, byte_tables
 from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.constraints import (
     FLOAT,
@@ -100,5 +100,6 @@ DEFINITIONS = (
         ),
         reference,
         lower,
+        bands=bands.elementwise,
     ),
 )

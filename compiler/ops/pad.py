@@ -6,13 +6,15 @@ Source: TensorFlow Lite Micro, kernels/pad_common.cc.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from compiler.graph import DType
+from compiler.ops.bands import same_rows
 from compiler.ops.constraints import constant, dtypes, inputs_between
-from compiler.ops.definition import Array, OperatorView, no_options
+from compiler.ops.definition import Array, Band, OperatorView, no_options
 from compiler.ops.moving import padding
 
 VALUE_POSITION = 2
@@ -46,9 +48,13 @@ def pad(view: OperatorView, x: Array, value: Any) -> Array:
     return np.pad(x, paddings(view), constant_values=value)
 
 
+def _within_rows(view: OperatorView, rows: range) -> Band | None:
+    return same_rows(view, rows) if view.output().shape[1:2] == view.input().shape[1:2] else None
+
+
 _SHARED = (dtypes(1, DType.INT32, DType.INT64), constant(1, "The paddings"), a_pair_an_axis)
 DEFINITIONS = (
-    padding("PAD", no_options, (inputs_between(2, 2), *_SHARED), pad),
+    replace(padding("PAD", no_options, (inputs_between(2, 2), *_SHARED), pad), bands=_within_rows),
     padding(
         "PADV2",
         no_options,

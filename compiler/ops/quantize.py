@@ -17,6 +17,7 @@ from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.portable import maps
+from compiler.ops import bands
 from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.constraints import inputs_between, quantized_per_tensor, same_shape
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
@@ -94,5 +95,6 @@ DEFINITIONS = (
         ),
         reference,
         lower,
+        bands=bands.elementwise,
     ),
 )

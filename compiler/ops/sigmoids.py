@@ -22,7 +22,7 @@ from compiler.kernels.kernel import Lowered
 from compiler.kernels.portable import maps
 from compiler.kernels.portable.maps import SIGMOID_STEPS, sigmoid_table
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
-from compiler.ops import byte_tables
+from compiler.ops import bands, byte_tables
 from compiler.ops.constraints import (
     FLOAT,
     Q8,
@@ -149,4 +149,4 @@ class Sigmoid:
             int16_zero_points_are_zero,
             output_range,
         )
-        return OperatorDefinition(self.name, no_options, constraints, self.reference, self.lower)
+        return OperatorDefinition(self.name, no_options, constraints, self.reference, self.lower, bands.elementwise)

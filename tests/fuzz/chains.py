@@ -12,6 +12,7 @@ from tests.fuzz.models import Random, random_rows
 
 CHANNELS = (4, 8, 12, 16, 24)
 """Of tensors but some inputs, so that rows begin on words."""
+WORD = 4
 LEAST = 3
 """Rows of a tensor that has a further window."""
 
@@ -24,7 +25,7 @@ def random_chain(seed: int) -> Random:
     source = draft.add(shape, dtype)
     at = _window(draft, source)
     for _ in range(draft.integer(2, 4)):
-        at = _branches(draft, at) if draft.chance(0.3) else _window(draft, at)
+        at = draft.choice(_branches, _within, _window, _window)(draft, at)
     return Random(Model(f"chain_{seed}.tflite", draft.finish([source])), (random_rows(draft, shape, dtype),))
 
 
@@ -35,10 +36,28 @@ def _branches(draft: Draft, at: int) -> int:
     x, y = draft.tensors[one], draft.tensors[other]
     if x.shape != y.shape:
         return one
-    output = draft.add(x.shape, x.dtype, scale=2 * max(x.scale, y.scale))
+    op = draft.choice("ADD", "ADD", "MUL")
+    output = draft.add(x.shape, x.dtype, scale=2 * max(x.scale, y.scale) if op == "ADD" else 60 * x.scale * y.scale)
     pair = (one, other) if draft.chance(0.5) else (other, one)
-    draft.operator("ADD", pair, (output,), "AddOptions", FusedActivationFunction=clamp(draft))
+    draft.operator(op, pair, (output,), f"{op.title()}Options", FusedActivationFunction=clamp(draft))
     return output
+
+
+def _within(draft: Draft, at: int) -> int:
+    """What computes each row from the same row."""
+    x = draft.tensors[at]
+    _, height, width, channels = x.shape
+    op = draft.choice("RELU", "PAD", "CONCATENATION")
+    if op == "RELU" or channels > max(CHANNELS):
+        y = draft.add(x.shape, x.dtype, x)
+        draft.operator("RELU", (at,), (y,))
+    elif op == "PAD":
+        y = draft.add((1, height, width + 1, channels + 4), x.dtype, x)
+        draft.operator("PAD", (at, draft.constant(np.array([[0, 0], [0, 0], [0, 1], [4, 0]], np.int32))), (y,))
+    else:
+        y = draft.add((1, height, width, 2 * channels), x.dtype, x)
+        draft.operator("CONCATENATION", (at, at), (y,), "ConcatenationOptions", Axis=3)
+    return y
 
 
 def _window(draft: Draft, at: int, still: bool = False) -> int:
@@ -52,9 +71,9 @@ def _window(draft: Draft, at: int, still: bool = False) -> int:
     sizes = tuple(extent(size, k, stride, 1, same) for size, k in zip((height, width), kernel, strict=True))
     padding = 0 if same else 1
     kind = draft.choice("CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
-    if channels not in CHANNELS:
+    if channels % WORD:
         kind = "CONV_2D"
-    outputs = channels if channels in CHANNELS and (still or kind != "CONV_2D") else draft.choice(*CHANNELS)
+    outputs = channels if channels % WORD == 0 and (still or kind != "CONV_2D") else draft.choice(*CHANNELS)
     if "POOL" in kind:
         y = draft.add((1, *sizes, channels), x.dtype, x)
         draft.operator(
