@@ -38,7 +38,7 @@ def branches(count: int) -> Schedule:
 def test_branches_run_one_after_the_other() -> None:
     schedule = branches(4)
     found = ordered(schedule)
-    assert [d.operator.op for d in found.dispatches] == ["CONCATENATION", "SLICE"] * 4
+    assert [d.op for d in found.dispatches] == ["CONCATENATION", "SLICE"] * 4
     assert [d.index for d in found.dispatches] == list(range(8))
     plans = [plan_arena(s.lifetimes(False), s.sharings(False)) for s in (schedule, found)]
     assert plans[0].bytes >= 4 * 128 > 16 + 128 + 4 * 32 >= plans[1].bytes
