@@ -31,7 +31,7 @@ def split(length: int, parts: int) -> Schedule:
 
 def test_aligned_parts_are_regions_of_the_whole() -> None:
     schedule = split(48, 3)
-    assert [d.operator.op for d in schedule.dispatches] == ["LOGISTIC"] * 4
+    assert [d.op for d in schedule.dispatches] == ["LOGISTIC"] * 4
     whole = schedule.region_of[2].buffer
     assert [schedule.region_of[i] for i in (3, 4, 5)] == [Region(whole, 0), Region(whole, 16), Region(whole, 32)]
     assert [d.reads[0] for d in schedule.dispatches[1:]] == [schedule.region_of[i] for i in (3, 4, 5)]
@@ -42,6 +42,6 @@ def test_aligned_parts_are_regions_of_the_whole() -> None:
 
 def test_parts_off_the_alignment_are_copied() -> None:
     schedule = split(36, 3)
-    assert [d.operator.op for d in schedule.dispatches] == ["LOGISTIC", "SPLIT", *["LOGISTIC"] * 3]
+    assert [d.op for d in schedule.dispatches] == ["LOGISTIC", "SPLIT", *["LOGISTIC"] * 3]
     assert len({schedule.region_of[i].buffer for i in (2, 3, 4, 5)}) == 4
     assert all(region.offset == 0 for region in schedule.region_of.values())
