@@ -102,3 +102,8 @@ class CompiledModel:
     objects: tuple[ObjectFile, ...]
     vectors: tuple[TestVector, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The functions that `invoke` calls, each in an object of its name and with its table's address."""
+        return tuple(part.name for part in self.objects if part.name != self.prefix)

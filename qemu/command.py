@@ -34,23 +34,29 @@ class Options:
     icount: bool = False
 
 
-def emulator_command(emulator: Emulator, elf: Path, channels: Channels, options: Options) -> list[str]:
-    """The arguments that boot `elf`, paused, with nothing connected but `channels`. UserError: see find_emulator."""
+def machine_command(emulator: Emulator, elf: Path, serial: str) -> list[str]:
+    """The arguments that boot `elf` with the board's UART at `serial`, a QEMU character device, and nothing else
+    connected. UserError: see find_emulator."""
     command = [str(find_emulator(emulator)), "-machine", emulator.machine, *emulator.options]
     if emulator.cpu:
         command += ["-cpu", emulator.cpu]
     if emulator.system.startswith("qemu-system-riscv"):
         command += ["-bios", "none"]
-    command += ["-nodefaults", "-display", "none", "-no-reboot", "-S"]
+    command += ["-nodefaults", "-display", "none", "-no-reboot", "-kernel", str(elf)]
+    return [*command, *["-serial", "null"] * emulator.serial, "-serial", serial]
+
+
+def emulator_command(emulator: Emulator, elf: Path, channels: Channels, options: Options) -> list[str]:
+    """As `machine_command`, paused, with nothing connected but `channels`."""
+    command = [*machine_command(emulator, elf, "chardev:console"), "-S"]
     command += ["-chardev", f"socket,id=console,fd={channels.console}"]
-    command += ["-serial", "null"] * emulator.serial + ["-serial", "chardev:console"]
     command += ["-chardev", f"socket,id=monitor,fd={channels.monitor}", "-mon", "chardev=monitor,mode=control"]
     command += ["-chardev", f"socket,id=debugger,fd={channels.debugger}", "-gdb", "chardev:debugger"]
     if options.icount:
         command += ["-icount", "shift=0,sleep=off"]
     if options.plugin is not None:
         command += ["-plugin", options.plugin]
-    return [*command, "-kernel", str(elf)]
+    return command
 
 
 def find_emulator(emulator: Emulator) -> Path:

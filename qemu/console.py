@@ -2,7 +2,8 @@
 """Client of the firmware's serial console, on an emulator's UART and a device's alike.
 
 The command set is that of the MLPerf Tiny benchmark's runner (commands end with `%`, each answer with a line that holds
-`m-ready`) and beyond it `out%` (raw output bytes), `reset%`, `test%` (the stored self-test) and `stack%`.
+`m-ready`) and beyond it `out%` (raw output bytes), `reset%`, `test%` (the stored self-test) and `stack%`;
+in firmware built for it `cycles%` too.
 """
 
 from __future__ import annotations
@@ -61,6 +62,14 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class CycleCount:
+    """Core clocks of each dispatch of one inference, in order, and the counter that they are from."""
+
+    counter: str
+    dispatches: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class SelfTest:
     """`vectors` is how many stored vectors agreed; `failure` the firmware's words on the first that did not."""
 
@@ -110,6 +119,12 @@ class Console:
         results = [line for line in lines if line.startswith("m-results-[")]
         values = self._field(results, "m-results").strip(",").split(",") if results else []
         return Timing(count, (laps[-1] - laps[-2]) & 0xFFFFFFFF, tuple(float(value) for value in values if value))
+
+    def cycles(self) -> CycleCount:
+        """Run the model once; firmware that was built to count only."""
+        lines = self.command("cycles", self.timeouts.infer_s)
+        found = tuple(int(match[1]) for line in lines if (match := re.fullmatch(r"m-cycles-(\d+)", line)))
+        return CycleCount(self._field(lines, "m-cycles-by"), found)
 
     def outputs(self) -> bytes:
         """The model's outputs, one after another."""

@@ -92,13 +92,17 @@ class Compiler:
         names = [os.path.relpath(source, self.directory), "-o", os.path.relpath(to, self.directory)]
         return [*self.core.gcc_flags, *language, *flags, f"-ffile-prefix-map={self.directory}=.", "-c", *names]
 
-    def link(self, objects: Sequence[Path], script: Path, to: Path, libraries: Sequence[Path]) -> Result:
-        """Link in the given order, with a map beside the ELF; the caller reads failures out of the messages."""
+    def link(
+        self, objects: Sequence[Path], script: Path, to: Path, libraries: Sequence[Path], wrapped: Sequence[str] = ()
+    ) -> Result:
+        """Link in the given order, with a map beside the ELF; the caller reads failures out of the messages. Calls of
+        a function `wrapped` go to `__wrap_<function>`."""
         names = [os.path.relpath(path, self.directory) for path in objects]
         return self.run(
             [
                 *self.core.gcc_flags,
                 *LINK_FLAGS,
+                *(f"-Wl,--wrap={name}" for name in wrapped),
                 f"-Wl,-Map={os.path.relpath(to.with_suffix('.map'), self.directory)}",
                 "-T",
                 os.path.relpath(script, self.directory),

@@ -56,6 +56,11 @@ class Inputs:
     libraries: tuple[Path, ...]
     options: FirmwareOptions
 
+    @property
+    def wrapped(self) -> tuple[str, ...]:
+        """Functions whose calls lead through a wrapper of the firmware's."""
+        return self.bundle.first.kernels if self.options.counts_cycles else ()
+
 
 def link_image(compiler: Compiler, site: Site, inputs: Inputs) -> Image:
     """Generate what depends on the site, then link with the first layout that fits.
@@ -78,7 +83,7 @@ def link_image(compiler: Compiler, site: Site, inputs: Inputs) -> Image:
 
 
 def _firmware(compiler: Compiler, site: Site, inputs: Inputs, layout: Layout) -> Path:
-    text = sources.firmware(site, inputs.bundle, layout, inputs.options.application)
+    text = sources.firmware(site, inputs.bundle, layout, inputs.options)
     return _compile(compiler, f"{site.file}.c", text, (*GENERATED_FLAGS, "-Iinclude"))
 
 
@@ -122,7 +127,7 @@ def _link_stable(
     for place in (roomy, *[site] * LINKS):
         layout_there = _in(place, layout)
         write_text(script, sources.linker_script(place, inputs.bundle, layout_there, size, inputs.options.application))
-        result = compiler.link(objects, script, to, inputs.libraries)
+        result = compiler.link(objects, script, to, inputs.libraries, inputs.wrapped)
         if result.code != 0:
             to.unlink(missing_ok=True)
             return _overflows(result.text, inputs)

@@ -11,7 +11,8 @@ from boards.board import Board
 
 @dataclass(frozen=True)
 class FirmwareOptions:
-    """The user's choices. `console`: uart or none; `app`: a directory with the user's own sources, in place of the
+    """The user's choices. `console`: uart, none, or profile (uart that counts the cycles of each dispatch
+    too); `app`: a directory with the user's own sources, in place of the
     console; `clock`: one of the board's clocks; `arena`: the RAM bank for the arena, empty for the board's own order;
     `weights`: inline in flash, or ram; `alternatives`: the boards that an error may recommend."""
 
@@ -29,4 +30,9 @@ class FirmwareOptions:
         """What `main` is: console, none or app."""
         if self.app is not None:
             return "app"
-        return "console" if self.console == "uart" else "none"
+        return "none" if self.console == "none" else "console"
+
+    @property
+    def counts_cycles(self) -> bool:
+        """Whether calls of kernels lead through counters."""
+        return self.application == "console" and self.console == "profile"

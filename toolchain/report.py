@@ -64,6 +64,7 @@ def _model_report(board: str, model: CompiledModel) -> dict[str, Any]:
         "schema": SCHEMA,
         "board": board,
         "instructions": None,
+        "cycles": None,
         "cycles_estimate": None,
         "notes": list(model.notes),
         "toolchain": {"llvm": llvm, "llvmlite": llvmlite.__version__},
@@ -97,6 +98,7 @@ def _dispatch(dispatch: DispatchInfo) -> dict[str, Any]:
     return {
         **asdict(dispatch),
         "instructions": None,
+        "cycles": None,
         "cycles_estimate": None,
     }
 

@@ -18,6 +18,7 @@ from toolchain.cnames import identifier
 from toolchain.forms import FORMS, form_of
 from toolchain.guard import guard_of
 from toolchain.layout import Layout
+from toolchain.options import FirmwareOptions
 from toolchain.site import Site
 from toolchain.templates import render
 
@@ -26,6 +27,10 @@ STACK_PAINT = 0xC5C5C5C5
 
 UART_SPINS = 20_000_000
 """Polls of the UART's transmitter before a byte is given up: the emulator's reader may be slow."""
+
+
+COUNTERS = {"riscv": "mcycle", "nuclei": "mcycle", "qingke_v3a": "qingke", "systimer": "esp32c3"}
+"""By the timer: firmware_templates/cycles/<counter>.c.j2, where not of the same name."""
 
 
 @dataclass(frozen=True)
@@ -122,19 +127,19 @@ def startup(site: Site, layout: Layout, application: str) -> str:
     return render(f"startup/{site.board.startup}.S", values)
 
 
-def firmware(site: Site, bundle: Bundle, layout: Layout, application: str) -> str:
+def firmware(site: Site, bundle: Bundle, layout: Layout, options: FirmwareOptions) -> str:
     """Console (or what stands in its place), fault report and clock set-up. UserError for a console that cannot be."""
     model = bundle.first
     if not model.inputs or not model.outputs:
         raise UserError("a model needs an input and an output to be run", where=model.name)
-    if application == "console" and len(bundle.models) > 1:
+    if options.application == "console" and len(bundle.models) > 1:
         raise UserError(
             "the console runs one model",
             where="model=",
             got=bundle.name,
             allowed="one model, or app=DIR with sources of your own, or console=none",
         )
-    outputs = outputs_of(model)
+    outputs, timer = outputs_of(model), _timer(site)
     values = {
         "board": site.board,
         "console": site.console,
@@ -142,8 +147,11 @@ def firmware(site: Site, bundle: Bundle, layout: Layout, application: str) -> st
         "bundle": bundle,
         "models": bundle.models,
         "guard": guard_of(site.board),
-        "application": application,
-        "timer": _timer(site),
+        "application": options.application,
+        "timer": timer,
+        "counts_cycles": options.counts_cycles,
+        "counter": _counter(timer, site),
+        "kernels": model.kernels,
         "emulated": site.emulated,
         "clock_mhz": max(1, round(site.clock_hz / 1_000_000)),
         "stack_paint": f"0x{STACK_PAINT:X}",
@@ -162,6 +170,13 @@ def _timer(site: Site) -> str:
     if not site.twin:
         return site.board.timer
     return "cortex_m" if site.board.core.triple.startswith("thumb") else "riscv"
+
+
+def _counter(timer: str, site: Site) -> str:
+    """What counts core clocks: a source of time may have another rate."""
+    if timer == "nrf_timer" and site.board.core.isa != "armv6m":
+        return "dwt"
+    return COUNTERS.get(timer, timer)
 
 
 def runtime() -> str:

@@ -5,18 +5,13 @@ from __future__ import annotations
 
 import io
 import os
-import re
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from boards.loader import load_board
-from qemu.command import find_emulator
 from tests.cli.checkout import Checkout
+from tests.flash.emulator import emulator_pty
 from tests.flash.line import Line, plugged
 from tests.support import ROOT
 from toolchain.commands.monitor import decoder_of
@@ -36,24 +31,6 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return found
 
 
-@contextmanager
-def emulator_pty(elf: Path) -> Iterator[str]:
-    """QEMU with its UART on a pseudo terminal; gives its name."""
-    emulator = load_board(BOARD).emulator
-    command = [str(find_emulator(emulator)), "-machine", emulator.machine, *emulator.options, "-display", "none"]
-    command += ["-nodefaults", "-serial", "pty", "-kernel", str(elf)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        assert process.stdout is not None
-        match = re.search(r"/dev/pts/\d+", process.stdout.readline())
-        assert match is not None
-        yield match[0]
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout and process.stdout.close()
-
-
 @pytest.fixture
 def arguments(tmp_path: Path) -> tuple[str, ...]:
     """Board, model and two rows."""
@@ -62,7 +39,7 @@ def arguments(tmp_path: Path) -> tuple[str, ...]:
 
 
 def test_infer_on_a_pty(checkout: Checkout, arguments: tuple[str, ...], tmp_path: Path) -> None:
-    with emulator_pty(checkout.folder(BOARD, MODEL) / "firmware.elf") as port:
+    with emulator_pty(BOARD, checkout.folder(BOARD, MODEL) / "firmware.elf") as port:
         done = checkout.run(*arguments, f"port={port}", "infer")
     assert done.code == 0, done.error
     assert f"{BOARD} at {port}" in done.out
@@ -73,7 +50,7 @@ def test_infer_on_a_pty(checkout: Checkout, arguments: tuple[str, ...], tmp_path
 
 @pytest.mark.sweep
 def test_run_and_verify_on_a_pty(checkout: Checkout, arguments: tuple[str, ...]) -> None:
-    with emulator_pty(checkout.folder(BOARD, MODEL) / "firmware.elf") as port:
+    with emulator_pty(BOARD, checkout.folder(BOARD, MODEL) / "firmware.elf") as port:
         done = checkout.run(*arguments, f"port={port}", "run", "verify")
     assert done.code == 0, done.error
     assert done.out.count("PASS") == 2

@@ -25,7 +25,7 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     board = load_board("ch32v307")
     command = emulator_command(board.emulator, Path("a.elf"), Channels(3, 4, 5), Options("count.so,out=x", True))
     assert command[0] == str(found)
-    assert command[-2:] == ["-kernel", "a.elf"]
+    assert command[command.index("-kernel") + 1] == "a.elf"
     assert command[command.index("-machine") + 1] == "virt"
     assert command[command.index("-cpu") + 1].startswith("rv32,")
     assert command[command.index("-bios") + 1] == "none"
