@@ -55,6 +55,8 @@ def test_interrupts_sit_where_the_headers_say() -> None:
         ("nrf52840dk", 47, "SPIM3_IRQHandler"),
         ("microbit", 25, "SWI5_IRQHandler"),
         ("ch32v307", 87, "DMA2_Channel11_IRQHandler"),
+        ("ch32v303", 67, "USBFS_IRQHandler"),
+        ("ch32v303", 87, "DMA2_Channel11_IRQHandler"),
         ("ch32v003", 16, "USART1_IRQHandler"),
         ("pico", 20, "isr_uart0"),
         ("pico2", 33, "isr_uart0"),
