@@ -62,7 +62,7 @@ class XmodemDevice:
             return expected
         line.give(ACK)
         if self.named and ended:
-            self.done = not data.strip(b"\0")
+            self.done = not data[0]  # no name: no more files; what follows is of no account
             self.received = self.received[: self.size]
         elif self.named and expected == 0:
             self.size = int(data.split(b"\0")[1].split()[0])
