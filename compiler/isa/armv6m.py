@@ -7,6 +7,8 @@ from compiler.kernels.kernel import CompileOptions
 from compiler.kernels.scalar.conv_product import Blocking, BlockShape
 from compiler.kernels.scalar.core import Multiplier, ScalarCore
 from compiler.kernels.scalar.depthwise import Weights
+from compiler.kernels.scalar.depthwise_halves import Held
+from compiler.kernels.scalar.depthwise_halves_lowering import Halves
 from compiler.kernels.scalar.depthwise_lowering import DepthwiseBlocking
 from compiler.kernels.scalar.families import ScalarIsa
 from compiler.kernels.winograd.lowering_scalar import WinogradForms, WinogradShape
@@ -19,6 +21,7 @@ _CORE = ScalarCore(
     saturates=False,
     pinned=False,
     options=CompileOptions(flags=("-disable-lsr", "-disable-cgp")),
+    lookup_gain=5,
 )
 _BLOCKING = Blocking(
     shapes=tuple(BlockShape(channels, 1, 1 + 3 * channels, 6, 45, 40, (4, 3, 2, 1)) for channels in (4, 3, 2, 1)),
@@ -35,8 +38,9 @@ _DEPTHWISE = DepthwiseBlocking(
     pixels=(2, 1),
     loop_pixels=(2, 1),
     tap=4,
-    output=45,
+    output=38,
     group=12,
+    halves=Halves((3, 2), (2, 1), held=Held.NONE, tap=4, part=8, output=37, load=1, word=9),
 )
 _WINOGRAD = WinogradForms(
     shapes=tuple(WinogradShape(*shape) for shape in ((4, 1, 4), (4, 1, 2), (4, 2, 1), (2, 1, 4), (2, 2, 1))),

@@ -7,6 +7,8 @@ from compiler.kernels.kernel import CompileOptions
 from compiler.kernels.scalar.conv_product import Blocking, BlockShape
 from compiler.kernels.scalar.core import Multiplier, ScalarCore
 from compiler.kernels.scalar.depthwise import Weights
+from compiler.kernels.scalar.depthwise_halves import Held
+from compiler.kernels.scalar.depthwise_halves_lowering import Halves
 from compiler.kernels.scalar.depthwise_lowering import DepthwiseBlocking
 from compiler.kernels.scalar.families import ScalarIsa
 from compiler.kernels.winograd.lowering_scalar import WinogradForms, WinogradShape
@@ -37,6 +39,7 @@ _DEPTHWISE = DepthwiseBlocking(
     tap=1.75,
     output=10,
     group=10,
+    halves=Halves((3, 2), (3, 2, 5, 4, 1), held=Held.ROW, tap=1, part=3, output=11, load=1, word=8),
 )
 _WINOGRAD = WinogradForms(
     shapes=tuple(

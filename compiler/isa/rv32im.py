@@ -7,6 +7,8 @@ from compiler.kernels.kernel import CompileOptions
 from compiler.kernels.scalar.conv_product import Blocking, BlockShape, pair_shape
 from compiler.kernels.scalar.core import Multiplier, ScalarCore
 from compiler.kernels.scalar.depthwise import Weights
+from compiler.kernels.scalar.depthwise_halves import Held
+from compiler.kernels.scalar.depthwise_halves_lowering import Halves
 from compiler.kernels.scalar.depthwise_lowering import DepthwiseBlocking
 from compiler.kernels.scalar.families import ScalarIsa
 from compiler.kernels.winograd.lowering_scalar import WinogradForms, WinogradShape
@@ -19,6 +21,7 @@ _CORE = ScalarCore(
     saturates=False,
     pinned=True,
     options=CompileOptions(flags=("-enable-misched=false", "-disable-lsr", "-disable-cgp")),
+    lookup_gain=4,
 )
 _BLOCKING = Blocking(
     shapes=tuple(
@@ -49,8 +52,9 @@ _DEPTHWISE = DepthwiseBlocking(
     pixels=(4, 5, 3, 2, 1),
     loop_pixels=(4, 2, 1),
     tap=2.5,
-    output=14,
+    output=13,
     group=10,
+    halves=Halves((3, 2), (3, 4, 5, 2, 1), held=Held.ALL, tap=2, part=3, output=15, load=1, word=7.5),
 )
 _WINOGRAD = WinogradForms(
     shapes=tuple(

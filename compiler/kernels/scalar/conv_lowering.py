@@ -42,17 +42,17 @@ def candidate(core: ScalarCore, blocking: Blocking, product: Product) -> Candida
     ring = core.unsigned_inputs or product.padded
     _, segments, length = product.weights.shape
     choice = _choose(blocking, w, segments, length, ring)
-    return Candidate(choice.cost, lambda: _lower(core, product, w, choice, ring), product.weights.size)
+    return Candidate(choice.cost, lambda lookup: _lower(core, product, w, choice, ring, lookup), product.weights.size)
 
 
-def _lower(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring: bool) -> Lowered:
+def _lower(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring: bool, lookup: bool) -> Lowered:
     channels, segments, length = product.weights.shape
     shape, unroll = choice.shape, choice.unroll
     rows = product.weights.reshape(channels, 1, -1) if choice.gather else product.weights
     padded = -(-rows.shape[2] // unroll) * unroll
     weights = np.full((*rows.shape[:2], padded), product.filter_zero_point, np.int64)
     weights[:, :, : rows.shape[2]] = rows
-    table = product.table(core, 128 * core.unsigned_inputs)
+    table = product.table(core, 128 * core.unsigned_inputs, lookup)
     starts = block_starts(channels, shape.channels)
     sum_factor = product.filter_zero_point + 128 * core.unsigned_weights
     if segments == 1 or shape.pixels == 1:

@@ -145,7 +145,7 @@ class _Plan:
 
 def _candidate(core: ScalarCore, blocking: Blocking, product: Product, plan: _Plan) -> Candidate:
     cost, modest = plan.cost(blocking), plan.scratch <= _allowance(plan.window)
-    return Candidate(cost, lambda: _lower(core, product, plan), plan.flash, plan.scratch, modest)
+    return Candidate(cost, lambda lookup: _lower(core, product, plan, lookup), plan.flash, plan.scratch, modest)
 
 
 def _windows(w: Window) -> list[Window]:
@@ -165,11 +165,11 @@ def _allowance(w: Window) -> int:
     return min(max((source + output) // 6, SCRATCH_LEAST), SCRATCH_MOST)
 
 
-def _lower(core: ScalarCore, product: Product, plan: _Plan) -> Lowered:
+def _lower(core: ScalarCore, product: Product, plan: _Plan, lookup: bool) -> Lowered:
     shape, w = plan.shape, plan.window
     row = w.input_width * w.input_channels
     shifted = w.pad_left * w.input_channels % 2
-    table = product.table(core, 0)
+    table = product.table(core, 0, lookup)
     starts = block_starts(len(product.weights), shape.channels)
     kernel = ConvPairs(
         core=core,

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Argument, Constant, Lowered, Place, Role
 from compiler.kernels.packing import Int64Array, accumulator_bounds
 from compiler.kernels.problems import Conv2D, FullyConnected, Requantization, Window
+from compiler.kernels.scalar.clamps import TABLE_BYTES, within_reach
 from compiler.kernels.scalar.conv_rows import Copy, RowKernel
 from compiler.kernels.scalar.core import ScalarCore
 from compiler.kernels.scalar.requantize import WORDS, ChannelTable, channel_table
@@ -53,13 +54,21 @@ class Blocking:
 @dataclass(frozen=True)
 class Candidate:
     """A way to lower a layer, its estimated instructions, and its bytes of weights and scratch. `modest`: it takes
-    little scratch."""
+    little scratch. `build` is told whether to clamp by a table."""
 
     cost: float
-    build: Callable[[], Lowered]
+    build: Callable[[bool], Lowered]
     flash: int
     scratch: int = 0
     modest: bool = True
+    lookup: bool = False
+
+    def lowered(self) -> Lowered:
+        return replace(self.build(self.lookup), instructions=round(self.cost))
+
+    def with_table(self, spared: int) -> Candidate:
+        """This way with a table, which spares so many instructions."""
+        return replace(self, cost=self.cost - spared, flash=self.flash + TABLE_BYTES, lookup=True)
 
     def beats(self, other: Candidate) -> bool:
         """It is no worse in anything, and better in something."""
@@ -84,12 +93,24 @@ class Product:
         w = self.window
         return any((w.pad_top, w.pad_left, w.pad_bottom, w.pad_right))
 
-    def table(self, core: ScalarCore, input_bias: int) -> ChannelTable:
-        """The channel table for inputs that are read as value + `input_bias`."""
-        centred = (self.weights - self.filter_zero_point).reshape(len(self.weights), -1)
-        bias = self.bias - (self.input_zero_point + input_bias) * centred.sum(axis=1)
-        bounds = accumulator_bounds(centred, self.bias, self.input_zero_point)
-        return channel_table(core, self.requantization, bias, bounds)
+    def table(self, core: ScalarCore, input_bias: int, lookup: bool) -> ChannelTable:
+        """The channel table for inputs that are read as value + `input_bias`; `lookup`: clamped by a table."""
+        bias = self.bias - (self.input_zero_point + input_bias) * self._centred.sum(axis=1)
+        return channel_table(core, self.requantization, bias, self._bounds, lookup)
+
+    def spared(self, core: ScalarCore) -> int:
+        """Instructions that clamping by a table spares; 0 where that cannot be."""
+        if not within_reach(core, self.requantization, self._bounds):
+            return 0
+        return core.lookup_gain * self.window.output_height * self.window.output_width * len(self.weights)
+
+    @property
+    def _centred(self) -> Int64Array:
+        return (self.weights - self.filter_zero_point).reshape(len(self.weights), -1)
+
+    @property
+    def _bounds(self) -> tuple[Int64Array, Int64Array]:
+        return accumulator_bounds(self._centred, self.bias, self.input_zero_point)
 
 
 def conv_product(layer: Conv2D) -> Product:
@@ -133,9 +154,7 @@ def channel_entries(table: ChannelTable, starts: list[int], block: int) -> dict[
         "channel_multiplier": common[1],
         "channel_rounding": common[2],
         "channel_shift": common[3],
-        "clamp_size": table.size,
-        "clamp_minimum": table.minimum,
-        "clamp_offset": table.offset,
+        **table.entries,
     }
 
 

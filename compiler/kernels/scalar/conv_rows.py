@@ -16,7 +16,7 @@ from enum import Enum
 from compiler.codegen.builder import I32, PTR, Value
 from compiler.kernels.kernel import CompileOptions, Kernel, KernelFunction
 from compiler.kernels.scalar.core import ScalarCore
-from compiler.kernels.scalar.requantize import WORDS, Form, Requantizer, load_channel
+from compiler.kernels.scalar.requantize import REQUANTIZE_FIELDS, WORDS, Form, Requantizer, load_channel
 
 FIELDS = (
     "input",
@@ -57,9 +57,7 @@ FIELDS = (
     "channel_multiplier",
     "channel_rounding",
     "channel_shift",
-    "clamp_size",
-    "clamp_minimum",
-    "clamp_offset",
+    *REQUANTIZE_FIELDS,
 )
 
 
@@ -271,11 +269,10 @@ class RowKernel(Kernel):
         return pointers
 
     def store(self, f: KernelFunction, accumulators: list[Value], record: Value, output: Value) -> None:
-        requantizer = Requantizer(self.core, self.form)
         targets = self.spaced(f, f.offset(output, f.load(I32, record)), "pixel_output")
-        clamp = (f.integer("clamp_size"), f.integer("clamp_minimum"), f.integer("clamp_offset"))
+        requantized = Requantizer(self.core, self.form).emitter(f)
         common = load_channel(f, f.arguments[0], 4 * FIELDS.index("channel_bias")) if self.shared else None
         for j in range(self.channels):
             channel = common or load_channel(f, record, 4 + self.channel_bytes * j)
             for p in range(self.pixels):
-                f.store_i8(requantizer.emit(f, accumulators[j * self.pixels + p], channel, clamp), targets[p], j)
+                f.store_i8(requantized(accumulators[j * self.pixels + p], channel), targets[p], j)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scalar kernels ask of a core: one multiply-accumulate at a time, high products, clamps without branches.
 
-The kernels of conv_ring_scalar.py and depthwise_scalar.py are shared by RV32IM, ARMv6-M, ARMv7-M and RV32E; what
+The kernels of this folder are shared by RV32IM, ARMv6-M, ARMv7-M and RV32E; what
 differs between these is here and in their modules under compiler/isa/.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from compiler.codegen.builder import I8, I32, I64, Function, Value
+from compiler.codegen.builder import I32, I64, Function, Operand, Value
 from compiler.kernels.kernel import CompileOptions
 
 
@@ -30,7 +30,7 @@ class ScalarCore:
     """`unsigned_inputs` and `unsigned_weights`: these bytes are loaded as value + 128, where the core has no signed
     byte load with an offset or where the multiplication is quicker by small positive numbers; the kernels correct for
     it. `saturates`: the core clamps to int8 in one instruction. `pinned`: loads of inner loops keep their order,
-    since LLVM would hoist and spill them."""
+    since LLVM would hoist and spill them. `lookup_gain`: instructions that a table spares in a clamp (0: no tables)."""
 
     multiplier: Multiplier
     unsigned_inputs: bool
@@ -38,6 +38,7 @@ class ScalarCore:
     saturates: bool
     pinned: bool
     options: CompileOptions
+    lookup_gain: int = 0
 
     @property
     def tag(self) -> str:
@@ -62,41 +63,20 @@ class ScalarCore:
         middle = f.add(self.multiply(f, low, other_high), f.and_(cross, 0xFFFF))
         return f.add(f.add(self.multiply(f, high, other_high), f.ashr(cross, 16)), f.ashr(middle, 16))
 
-    def not_negative(self, f: Function, value: Value) -> Value:
-        """max(value, 0)."""
-        return f.and_(value, f.xor(f.ashr(value, 31), -1))
-
-    def clamp_byte(self, f: Function, value: Value) -> Value:
-        """The i8 of `value` - 128 where `value` is clamped to 0..255; on a core that saturates, of `value` clamped to
-        -128..127. `byte_origin` is this difference."""
-        if self.saturates:
-            return f.trunc(self.saturate_int8(f, value), I8)
-        value = self.not_negative(f, value)
-        value = f.or_(value, f.ashr(f.sub(255, value), 31))
-        return f.xor(f.trunc(value, I8), -128)
-
     def saturate_int8(self, f: Function, value: Value) -> Value:
         """`value` clamped to -128..127, as an i32."""
         if self.saturates:
             return f.intrinsic("llvm.arm.ssat", I32, [value, f.const(8)])
-        value = f.add(self.not_negative(f, f.add(value, 128)), -128)
-        rest = f.sub(127, value)
-        return f.add(value, f.and_(rest, f.ashr(rest, 31)))
-
-    @property
-    def byte_origin(self) -> int:
-        """What `clamp_byte` takes as 0 stands for this value."""
-        return 0 if self.saturates else -128
-
-    def clamp_range(self, f: Function, value: Value, size: Value, minimum: Value) -> Value:
-        """The i8 of `minimum` + clamp(value, 0, size)."""
-        value = self.not_negative(f, value)
-        rest = f.sub(size, value)
-        value = f.add(value, f.and_(rest, f.ashr(rest, 31)))
-        return f.trunc(f.add(value, minimum), I8)
+        return clamped(f, f.add(value, 127), 254, 127)
 
     def load_input(self, f: Function, pointer: Value, offset: int = 0) -> Value:
         return (f.load_u8 if self.unsigned_inputs else f.load_s8)(pointer, offset, volatile=self.pinned)
 
     def load_weight(self, f: Function, pointer: Value, offset: int = 0) -> Value:
         return (f.load_u8 if self.unsigned_weights else f.load_s8)(pointer, offset, volatile=self.pinned)
+
+
+def clamped(f: Function, value: Value, span: Operand, top: Operand) -> Value:
+    """`value` + bottom + 1 clamped to bottom..top, where `span` is top - bottom - 1."""
+    value = f.sub(f.or_(value, f.ashr(value, 31)), span)
+    return f.add(f.and_(value, f.ashr(value, 31)), top)

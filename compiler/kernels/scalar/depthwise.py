@@ -14,7 +14,7 @@ from typing import ClassVar
 from compiler.codegen.builder import I32, Value
 from compiler.kernels.kernel import CompileOptions, Kernel, KernelFunction
 from compiler.kernels.scalar.core import ScalarCore
-from compiler.kernels.scalar.requantize import WORDS, ChannelValues, Form, Requantizer, load_channel
+from compiler.kernels.scalar.requantize import REQUANTIZE_FIELDS, WORDS, Form, Requantizer, load_channel
 
 FIELDS = (
     "input",
@@ -42,9 +42,7 @@ FIELDS = (
     "first_output",
     "group_input",  # and from the others
     "group_output",
-    "clamp_size",
-    "clamp_minimum",
-    "clamp_offset",
+    *REQUANTIZE_FIELDS,
 )
 
 
@@ -146,7 +144,7 @@ class DepthwiseScalar(Kernel):
                 f.store(f.load_s8(taps, i), buffer, 4 * i)
         pixel = f.integer("output_channels")
         steps = [f.integer("group_input"), f.integer("group_output")]
-        clamp = (f.integer("clamp_size"), f.integer("clamp_minimum"), f.integer("clamp_offset"))
+        requantized = Requantizer(self.core, self.form).emitter(f)
 
         def row(_: Value, carried: list[Value]) -> list[Value]:
             base, output = carried
@@ -161,7 +159,11 @@ class DepthwiseScalar(Kernel):
                     sums = self._looped(f, rows[0], taps, bias)
                 else:
                     sums = self._unrolled(f, rows, taps, bias, held, buffer)
-                self._store(f, sums, channel, clamp, target, pixel)
+                place = target
+                for p, total in enumerate(sums):
+                    f.split()
+                    f.store_i8(requantized(total, channel), place)
+                    place = f.offset(place, pixel) if p + 1 < self.pixels else place
                 return f.offset(target, step_output), [*(f.offset(r, step_input) for r in rows), *steps]
 
             f.loop_until(end, output, group, [*starts, f.integer("first_input"), f.integer("first_output")])
@@ -214,19 +216,3 @@ class DepthwiseScalar(Kernel):
             return [f.offset(start, f.integer("tap_row")), tap, *sums]
 
         return f.loop(f.integer("kernel_height"), row, [base, taps, *([bias] * self.pixels)])[2:]
-
-    def _store(
-        self,
-        f: KernelFunction,
-        sums: list[Value],
-        channel: ChannelValues,
-        clamp: tuple[Value, Value, Value],
-        target: Value,
-        pixel: Value,
-    ) -> None:
-        requantizer = Requantizer(self.core, self.form)
-        for p, total in enumerate(sums):
-            f.split()
-            f.store_i8(requantizer.emit(f, total, channel, clamp), target)
-            if p + 1 < self.pixels:
-                target = f.offset(target, pixel)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,8 +11,11 @@ from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Argument, Constant, 
 from compiler.kernels.overlap import of_channels
 from compiler.kernels.packing import Int64Array, accumulator_bounds
 from compiler.kernels.problems import DepthwiseConv2D, Window
+from compiler.kernels.scalar import depthwise_halves_lowering
+from compiler.kernels.scalar.clamps import within_reach
 from compiler.kernels.scalar.core import Multiplier, ScalarCore
 from compiler.kernels.scalar.depthwise import DepthwiseScalar, Weights
+from compiler.kernels.scalar.depthwise_halves_lowering import Halves
 from compiler.kernels.scalar.requantize import ChannelTable, channel_table
 
 
@@ -30,9 +33,22 @@ class DepthwiseBlocking:
     tap: float
     output: float
     group: float
+    halves: Halves | None = None
 
 
 def lower_depthwise_conv_2d(core: ScalarCore, blocking: DepthwiseBlocking, layer: DepthwiseConv2D) -> Lowered:
+    """The layer without a table for clamps; the alternatives are with one, and with two outputs a multiplication."""
+    weights = layer.weights.astype(np.int64).reshape(-1, layer.window.output_channels).T
+    bounds = accumulator_bounds(weights, layer.bias, layer.input_zero_point)
+    lookups = (False, True) if within_reach(core, layer.requantization, bounds) else (False,)
+    plain, *others = (_lower(core, blocking, layer, lookup) for lookup in lookups)
+    if blocking.halves is not None:
+        halves = (depthwise_halves_lowering.lower(core, blocking.halves, layer, lookup) for lookup in lookups)
+        others += [lowered for lowered in halves if lowered is not None]
+    return replace(plain, alternatives=tuple(others))
+
+
+def _lower(core: ScalarCore, blocking: DepthwiseBlocking, layer: DepthwiseConv2D, lookup: bool) -> Lowered:
     w = layer.window
     taps = w.kernel_height * w.kernel_width
     unrolls = taps <= blocking.unrolled and w.dilation_width == 1
@@ -41,7 +57,7 @@ def lower_depthwise_conv_2d(core: ScalarCore, blocking: DepthwiseBlocking, layer
     weights = layer.weights.astype(np.int64).reshape(taps, -1).T
     bias = layer.bias - (layer.input_zero_point + 128 * core.unsigned_inputs) * weights.sum(axis=1)
     bounds = accumulator_bounds(weights, layer.bias, layer.input_zero_point)
-    table = channel_table(core, layer.requantization, bias, bounds)
+    table = channel_table(core, layer.requantization, bias, bounds, lookup)
     kernel = DepthwiseScalar(
         core=core,
         form=table.form,
@@ -83,24 +99,25 @@ def lower_depthwise_conv_2d(core: ScalarCore, blocking: DepthwiseBlocking, layer
         "first_output": first * w.output_channels,
         "group_input": pixels * w.stride_width,
         "group_output": pixels * w.output_channels,
-        "clamp_size": table.size,
-        "clamp_minimum": table.minimum,
-        "clamp_offset": table.offset,
+        **table.entries,
     }
     call = KernelCall(kernel, tuple(values[name] for name in DepthwiseScalar.parameters))
     overlaps = (of_channels(w),) if layer.multiplier == 1 else ()
-    return Lowered((call,), plane_bytes, layer.macs, overlaps=overlaps)
+    instructions = _instructions(blocking, w, pixels)
+    instructions -= lookup * core.lookup_gain * w.output_height * w.output_width * w.output_channels
+    return Lowered((call,), plane_bytes, layer.macs, instructions=round(instructions), overlaps=overlaps)
 
 
 def _choose(blocking: DepthwiseBlocking, w: Window, unrolls: bool) -> int:
     """The number of pixels in a group with the fewest instructions by estimate."""
-
-    def cost(pixels: int) -> float:
-        group = pixels * (w.kernel_height * w.kernel_width * blocking.tap + blocking.output) + blocking.group
-        return -(-w.output_width // pixels) * group
-
     candidates = blocking.pixels if unrolls else blocking.loop_pixels
-    return min((p for p in candidates if p <= w.output_width), key=cost)
+    return min((p for p in candidates if p <= w.output_width), key=lambda pixels: _instructions(blocking, w, pixels))
+
+
+def _instructions(blocking: DepthwiseBlocking, w: Window, pixels: int) -> float:
+    group = pixels * (w.kernel_height * w.kernel_width * blocking.tap + blocking.output) + blocking.group
+    outputs = w.output_channels * w.output_height * (-(-w.output_width // pixels) * group + 12)
+    return outputs + w.input_channels * w.input_height * (w.input_width * 3.3 + 12)
 
 
 def _records(table: ChannelTable, weights: Int64Array) -> tuple[Constant, int]:

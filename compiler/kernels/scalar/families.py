@@ -46,13 +46,15 @@ class ScalarIsa:
         return self._product(fully_connected_product(layer))
 
     def _product(self, product: Product) -> Lowered:
-        """The quickest lowering within the scratch memory that a layer may take without asking; the alternatives are
-        those that no other one beats, and the one with plain weights."""
+        """The quickest lowering within the scratch memory that a layer may take without asking, without a table for
+        clamps; the alternatives are those that no other one beats, and the one with plain weights."""
         plain = conv_scalar_lowering.candidate(self.core, self.blocking, product)
         pairs = [c for c in conv_pairs_lowering.candidates(self.core, self.blocking, product) if c.cost < plain.cost]
         first = min((plain, *(c for c in pairs if c.modest)), key=lambda c: c.cost)
         others = [c for c in (plain, *pairs) if c is not first and not any(other.beats(c) for other in pairs)]
-        lowered = (replace(c.build(), instructions=round(c.cost)) for c in (first, *others))
+        spared = product.spared(self.core)
+        tables = [c.with_table(spared) for c in (first, *others)] if spared else []
+        lowered = (c.lowered() for c in (first, *others, *tables))
         return replace(next(lowered), alternatives=tuple(lowered))
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:

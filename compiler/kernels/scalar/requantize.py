@@ -7,19 +7,24 @@ x < 0. With h = floor(4*x*m / 2**32), which needs |x| < 2**29, that is (h + 2**r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from compiler.codegen.builder import I32, Function, Value
+from compiler.kernels.kernel import Argument, KernelFunction
 from compiler.kernels.packing import Int64Array
 from compiler.kernels.problems import Requantization
+from compiler.kernels.scalar.clamps import CLAMP_FIELDS, Clamp, clamp_entries, clamp_of, clamp_origin, emit_clamp
 from compiler.kernels.scalar.core import ScalarCore
 from compiler.numerics import requantize
 
 WORDS = 4
 """Table words of a channel: bias, multiplier, rounding constant, shift (fast); bias, multiplier, shifts (general)."""
+REQUANTIZE_FIELDS = (*CLAMP_FIELDS, "zero_offset")
+"""The call's parameters; the last one is for the general form."""
 
 
 class Rounding(Enum):
@@ -33,26 +38,24 @@ class Rounding(Enum):
 
 @dataclass(frozen=True)
 class Form:
-    """The compile-time facts of a requantisation. `whole`: the clamp is int8's own range."""
+    """The compile-time facts of a requantisation."""
 
     rounding: Rounding
-    whole: bool
+    clamp: Clamp
 
     @property
     def tag(self) -> str:
-        return self.rounding.value + ("w" if self.whole else "c")
+        return self.rounding.value + self.clamp.value
 
 
 @dataclass(frozen=True, eq=False)
 class ChannelTable:
-    """`words` int64 [channels, WORDS]; `size`, `minimum` and `offset` are the call's clamp parameters: the clamp's
-    width, its lower end, and the zero point above it (general form). `shared`: channels differ in their bias only."""
+    """`words` int64 [channels, WORDS]; `entries` are the values of REQUANTIZE_FIELDS. `shared`: channels differ in
+    their bias only."""
 
     form: Form
     words: Int64Array
-    size: int
-    minimum: int
-    offset: int
+    entries: dict[str, Argument]
 
     @property
     def shared(self) -> bool:
@@ -60,13 +63,14 @@ class ChannelTable:
 
 
 def channel_table(
-    core: ScalarCore, r: Requantization, bias: Int64Array, bounds: tuple[Int64Array, Int64Array]
+    core: ScalarCore, r: Requantization, bias: Int64Array, bounds: tuple[Int64Array, Int64Array], lookup: bool = False
 ) -> ChannelTable:
-    """The table for accumulators within `bounds` (least and greatest, without overflow), started at `bias`."""
+    """The table for accumulators within `bounds` (least and greatest, without overflow), started at `bias`. `lookup`:
+    clamped by a table, within whose reach they are."""
     low, high = bounds
     right = np.maximum(-r.shifts, 0)
-    whole = (r.minimum, r.maximum) == (-128, 127)
-    origin = core.byte_origin if whole else r.minimum
+    clamp = clamp_of(r, lookup)
+    origin = clamp_origin(core, clamp, r.minimum)
     lowest, highest = requantize(low, r), requantize(high, r)
     monotone = (r.shifts <= 0) & (low >= -(1 << 31)) & (high < 1 << 31)
     constant = (lowest == highest) & monotone
@@ -89,7 +93,8 @@ def channel_table(
     else:
         rounding = Rounding.GENERAL
         words = np.stack([bias, r.multipliers, right, np.maximum(r.shifts, 0)], axis=1)
-    return ChannelTable(Form(rounding, whole), words, r.maximum - r.minimum, r.minimum, r.zero_point - origin)
+    entries = clamp_entries(clamp, r) | {"zero_offset": r.zero_point - origin}
+    return ChannelTable(Form(rounding, clamp), words, entries)
 
 
 def _alike(words: Int64Array) -> bool:
@@ -113,24 +118,24 @@ def load_channel(f: Function, pointer: Value, offset: int = 0) -> ChannelValues:
 
 @dataclass(frozen=True)
 class Requantizer:
-    """Appends the requantisation of accumulators. `size`, `minimum`, `offset` load the call's clamp parameters."""
+    """Appends the requantisation of accumulators."""
 
     core: ScalarCore
     form: Form
 
-    def emit(self, f: Function, accumulator: Value, channel: ChannelValues, clamp: tuple[Value, Value, Value]) -> Value:
-        """The i8 result; `clamp` holds the table's size, minimum and offset (not read where the form needs none)."""
-        size, minimum, offset = clamp
+    def emitter(self, f: KernelFunction) -> Callable[[Value, ChannelValues], Value]:
+        """What turns an accumulator of a channel into its output. Loads the call's parameters."""
+        clamp = emit_clamp(f, self.core, self.form.clamp)
         if self.form.rounding is Rounding.GENERAL:
-            value = f.add(self._general(f, accumulator, channel), offset)
-        else:
-            high = self.core.multiply_high(f, f.shl(accumulator, 2), channel.multiplier)
-            if self.form.rounding is Rounding.TIES:
-                high = f.add(high, f.shl(f.ashr(high, 31), 1))
-            value = f.ashr(f.add(high, channel.rounding), channel.shift)
-        if self.form.whole:
-            return self.core.clamp_byte(f, value)
-        return self.core.clamp_range(f, value, size, minimum)
+            offset = f.integer("zero_offset")
+            return lambda accumulator, channel: clamp(f.add(self._general(f, accumulator, channel), offset))
+        return lambda accumulator, channel: clamp(self._rounded(f, accumulator, channel))
+
+    def _rounded(self, f: Function, accumulator: Value, channel: ChannelValues) -> Value:
+        high = self.core.multiply_high(f, f.shl(accumulator, 2), channel.multiplier)
+        if self.form.rounding is Rounding.TIES:
+            high = f.add(high, f.shl(f.ashr(high, 31), 1))
+        return f.ashr(f.add(high, channel.rounding), channel.shift)
 
     def _general(self, f: Function, accumulator: Value, channel: ChannelValues) -> Value:
         """The reference's two roundings one after the other; the result is clamped to 30 bits so that zero points

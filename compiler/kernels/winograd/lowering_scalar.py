@@ -13,6 +13,7 @@ from compiler.kernels.kernel import Constant, KernelCall, Lowered
 from compiler.kernels.overlap import from_ring
 from compiler.kernels.packing import Int64Array, accumulator_bounds, folded_bias
 from compiler.kernels.problems import Conv2D
+from compiler.kernels.scalar.clamps import CLAMP_FIELDS, clamp_entries, clamp_of, clamp_origin, within_reach
 from compiler.kernels.scalar.core import ScalarCore
 from compiler.kernels.winograd import lowering as common
 from compiler.kernels.winograd.arithmetic import TRANSFORMS, Transform
@@ -50,20 +51,25 @@ class WinogradForms:
 
 def alternatives(core: ScalarCore, forms: WinogradForms, layer: Conv2D) -> tuple[Lowered, ...]:
     """The layer's Winograd forms."""
-    found = (lower(core, layer, shape, forms) for shape in forms.shapes)
+    found = (lower(core, layer, shape, forms, lookup) for shape in forms.shapes for lookup in (False, True))
     return tuple(lowered for lowered in found if lowered is not None)
 
 
-def lower(core: ScalarCore, layer: Conv2D, shape: WinogradShape, forms: WinogradForms) -> Lowered | None:
-    """The layer in a form; None where the kernel does not cover it, or where numbers may exceed 32 bits."""
+def lower(
+    core: ScalarCore, layer: Conv2D, shape: WinogradShape, forms: WinogradForms, lookup: bool = False
+) -> Lowered | None:
+    """The layer in a form, clamped by a table if `lookup`; None where the kernel does not cover it, or where numbers
+    may exceed 32 bits or the table."""
     transform, w = TRANSFORMS[shape.tile], layer.window
     if not common.fits(layer, transform, shape.tiles, shape.channels, shape.strip):
         return None
     flat = layer.weights.reshape(w.output_channels, -1)
     low, high = accumulator_bounds(flat, layer.bias, layer.input_zero_point)
+    if lookup and not within_reach(core, layer.requantization, (low, high)):
+        return None
     bias = folded_bias(flat, layer.bias, layer.input_zero_point)
     records = plan(layer.requantization, bias, low, high, _PREFERRED_SHIFT, carried=transform.carried)
-    found = None if records.form.exact else _rescale(core, layer, records, low, high)
+    found = None if records.form.exact else _rescale(core, layer, records, low, high, lookup)
     if found is None:
         return None
     rescale, fields = found
@@ -88,9 +94,10 @@ def lower(core: ScalarCore, layer: Conv2D, shape: WinogradShape, forms: Winograd
         stream = _stored(layer, transform, members, core.unsigned_inputs)
     table = np.concatenate([first[:, None], fields[members].reshape(len(first), -1)], 1)
     arguments, scratch = common.arguments(layer, kernel, stream, common.words(table))
-    r = layer.requantization
-    call = KernelCall(kernel, (*arguments, r.maximum - r.minimum, r.minimum))
-    instructions = _instructions(layer, kernel, forms)
+    clamp = clamp_entries(rescale.clamp, layer.requantization)
+    call = KernelCall(kernel, (*arguments, *(clamp[name] for name in CLAMP_FIELDS)))
+    outputs = w.output_height * w.output_width * w.output_channels
+    instructions = _instructions(layer, kernel, forms) - lookup * core.lookup_gain * outputs
     return Lowered(
         (call,), scratch, layer.macs, instructions=instructions, overlaps=(from_ring(w, kernel.rows_at_once),)
     )
@@ -106,23 +113,20 @@ def _stored(layer: Conv2D, transform: Transform, members: Int64Array, both_lanes
 
 
 def _rescale(
-    core: ScalarCore, layer: Conv2D, records: Records, low: Int64Array, high: Int64Array
+    core: ScalarCore, layer: Conv2D, records: Records, low: Int64Array, high: Int64Array, lookup: bool
 ) -> tuple[ScalarRescale, Int64Array] | None:
-    """The form and each channel's fields, int64 [channels, fields]. Values are relative to the clamp's lower end."""
+    """The form and each channel's fields, int64 [channels, fields]."""
     r, form = layer.requantization, records.form
     columns = dict(zip(form.fields, records.words.T, strict=True))
     shift = columns["shift"] if form.shift is None else np.full_like(low, form.shift)
-    if form.clamp:
-        origin = r.minimum + 127 - r.maximum
-    else:
-        origin = core.byte_origin
-    offset = columns["offset"] - (origin << shift)
+    clamp, spare = clamp_of(r, lookup), 127 - r.maximum if form.clamp else 0
+    offset = columns["offset"] - (spare + clamp_origin(core, clamp, r.minimum) << shift)
     scales = np.where(columns["multiplier"] == 0, 0, records.scales)
     for end in (low, high):
         y = ((end << scales) * columns["multiplier"] >> 32) + offset
         if np.any((y < -_LIMIT + (1 << 24)) | (y >= _LIMIT - (1 << 24))) or np.any(abs(offset) >= _LIMIT):
             return None
-    rescale = ScalarRescale(form.shift, form.tie, form.clamp)
+    rescale = ScalarRescale(form.shift, form.tie, clamp)
     values = columns | {"offset": offset, "shift": shift}
     fields = [4 * columns["scale"], *(values[name] for name in rescale.fields)]
     return rescale, np.stack(fields, 1)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from compiler.codegen.builder import Operand, Value
 from compiler.kernels.kernel import CompileOptions, KernelFunction
+from compiler.kernels.scalar.clamps import CLAMP_FIELDS, Clamp, emit_clamp
 from compiler.kernels.scalar.core import Multiplier, ScalarCore
 from compiler.kernels.winograd.kernel import PARAMETERS, WinogradKernel
 
@@ -15,11 +16,11 @@ from compiler.kernels.winograd.kernel import PARAMETERS, WinogradKernel
 @dataclass(frozen=True)
 class ScalarRescale:
     """How accumulators with the factor 2^s become int8: (x * multiplier >> 32) + offset, less `tie` for a negative x,
-    shifted right by `shift` (None: a field), and clamped to int8, or to a `range` of the call's."""
+    shifted right by `shift` (None: a field), and clamped."""
 
     shift: int | None
     tie: bool
-    range: bool
+    clamp: Clamp
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -28,7 +29,7 @@ class ScalarRescale:
 
     @property
     def tag(self) -> str:
-        return f"s{'n' if self.shift is None else self.shift}{'t' * self.tie}{'c' * self.range}"
+        return f"s{'n' if self.shift is None else self.shift}{'t' * self.tie}{self.clamp.value}"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class WinogradScalar(WinogradKernel):
     rescale: ScalarRescale
     flags: tuple[str, ...]
 
-    parameters: ClassVar[tuple[str, ...]] = (*PARAMETERS, "clamp_size", "clamp_minimum")
+    parameters: ClassVar[tuple[str, ...]] = (*PARAMETERS, *CLAMP_FIELDS)
 
     @property
     def name(self) -> str:
@@ -135,16 +136,14 @@ class WinogradScalar(WinogradKernel):
 
     def store_row(self, f: KernelFunction, sums: list[Value], inverse: Operand, record: Value, output: Value) -> None:
         at = {field: f.load_i32(record, 4 * i, volatile=True) for i, field in enumerate(self.fields)}
-        inverses = self.load_inverses(f, at.pop("inverse"), inverse)
+        inverses, output_of = (
+            self.load_inverses(f, at.pop("inverse"), inverse),
+            emit_clamp(f, self.core, self.rescale.clamp),
+        )
         for column, value in enumerate(sums):
             x = f.mul(value, inverses[column])
             y = f.add(self.core.multiply_high(f, x, at["multiplier"]), at["offset"])
             if self.rescale.tie:
                 y = f.sub(y, f.and_(f.ashr(x, 31), at["tie"]))
             y = f.ashr(y, self.rescale.shift if self.rescale.shift is not None else at["shift"])
-            f.store_i8(self._clamped(f, y), output, column * self.pixel_bytes)
-
-    def _clamped(self, f: KernelFunction, value: Value) -> Value:
-        if self.rescale.range:
-            return self.core.clamp_range(f, value, f.integer("clamp_size"), f.integer("clamp_minimum"))
-        return self.core.clamp_byte(f, value)
+            f.store_i8(output_of(y), output, column * self.pixel_bytes)

@@ -167,9 +167,9 @@ def test_dsp_weights_on_the_fly(name: str, tiles: int, strip: int, tmp_path: Pat
     check("cortex-m4", layer, lowered, tmp_path)
 
 
-def _scalar(core: str, layer: Conv2D, shape: WinogradShape) -> Lowered | None:
+def _scalar(core: str, layer: Conv2D, shape: WinogradShape, lookup: bool = False) -> Lowered | None:
     isa = isa_of(core)
-    return winograd_lowering_scalar.lower(isa.core, layer, shape, isa.winograd)
+    return winograd_lowering_scalar.lower(isa.core, layer, shape, isa.winograd, lookup)
 
 
 SCALAR = [(core, shape) for core in ("rv32imac", "cortex-m0", "cortex-m3") for shape in isa_of(core).winograd.shapes]
@@ -192,6 +192,16 @@ def test_scalar(core: str, shape: WinogradShape, name: str, tmp_path: Path) -> N
 def test_scalar_shapes(core: str, shape: WinogradShape, tmp_path: Path) -> None:
     layer = Case(10, 17, 8, 9, input_zero_point=-5, zero_point=3, seed=1).layer
     lowered = _scalar(core, layer, shape)
+    assert lowered is not None
+    check(core, layer, lowered, tmp_path)
+
+
+@pytest.mark.parametrize("core", ["rv32imac", "cortex-m0"])
+@pytest.mark.parametrize("name", ["no activation", "clamp"])
+def test_scalar_by_table(core: str, name: str, tmp_path: Path) -> None:
+    layer = CASES[name].layer
+    shape = next(s for c, s in SCALAR if c == core and s.tiles == 1)
+    lowered = _scalar(core, layer, replace(shape, channels=4), lookup=True)
     assert lowered is not None
     check(core, layer, lowered, tmp_path)
 
