@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from compiler.graph import ABSENT, Graph, Operator
 from compiler.ops import operators
 from compiler.ops.definition import Array, OperatorView
@@ -49,6 +51,20 @@ def outputs_of_rows(graph: Graph, rows: Iterable[Sequence[Array]]) -> Iterator[l
     state = reset_state(graph)
     for inputs in rows:
         yield outputs_of(graph, inputs, state)
+
+
+def tensors_of_rows(graph: Graph, rows: Iterable[Sequence[Array]]) -> dict[int, Array]:
+    """The outputs of all operators and of the graph, [rows, *shape] by tensor index, of consecutive runs that begin
+    after a reset."""
+    state = reset_state(graph)
+    wanted = {i for operator in graph.operators for i in operator.outputs} | set(graph.outputs)
+    found: dict[int, list[Array]] = {i: [] for i in sorted(wanted)}
+    for inputs in rows:
+        values = evaluate(graph, inputs, state)
+        for index, arrays in found.items():
+            if index in values:
+                arrays.append(np.array(values[index]))
+    return {index: np.stack(arrays) for index, arrays in found.items() if arrays}
 
 
 def _operand(operator: Operator, position: int, values: Mapping[int, Array], state: State) -> Array | None:

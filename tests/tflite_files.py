@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 FIRST_VERSIONS = {"BROADCAST_TO": 2}
 """The oldest versions of operators that LiteRT has kernels for, where not 1."""
-TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9}
+TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9, "int4": 17}
 
 
 @dataclass(frozen=True)
 class FileTensor:
     """A tensor as the file describes it. `scale` above zero quantises it (`scales`: one for each index along `axis`);
-    `data` makes it constant; `signature` is its shape with -1 for unknown sizes."""
+    `data` makes it constant (int4: int8 elements, which are stored in halves of bytes); `signature` is its shape with
+    -1 for unknown sizes."""
 
     name: str
     shape: tuple[int, ...]
@@ -65,11 +66,10 @@ def tflite_file(
 ) -> bytes:
     """The bytes of a model with one subgraph. Buffer 0 is the empty one; constants have one each."""
     builder = flatbuffers.Builder(1024)
-    constants = [t.data for t in tensors if t.data is not None]
     buffers = [_table(builder, "Buffer")]
-    for data in constants:
-        held = builder.CreateByteVector(np.ascontiguousarray(data).tobytes())
-        buffers.append(_table(builder, "Buffer", Data=held))
+    for tensor in tensors:
+        if tensor.data is not None:
+            buffers.append(_table(builder, "Buffer", Data=builder.CreateByteVector(_stored(tensor.data, tensor.dtype))))
     numbers = iter(range(1, len(buffers)))
     tables = [_tensor(builder, t, next(numbers) if t.data is not None else 0) for t in tensors]
     names = sorted({o.op for o in operators})
@@ -134,6 +134,13 @@ def _tensor(builder: Any, tensor: FileTensor, buffer: int) -> int:
             builder, "QuantizationParameters", Scale=scale, ZeroPoint=zero_point, QuantizedDimension=tensor.axis
         )
     return _table(builder, "Tensor", **fields)
+
+
+def _stored(data: NDArray[Any], dtype: str) -> bytes:
+    if dtype != "int4":
+        return np.ascontiguousarray(data).tobytes()
+    halves = np.append(data.reshape(-1), np.zeros(data.size % 2, np.int8)).view(np.uint8) & 15
+    return bytes(halves[::2] | halves[1::2] << 4)
 
 
 def _signature(builder: Any, signature: FileSignature) -> int:

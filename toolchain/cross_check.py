@@ -35,6 +35,10 @@ def pads_with_other_than_0(view: OperatorView) -> bool:
     return view.input().zero_point != 0
 
 
+def has_int8_state(view: OperatorView) -> bool:
+    return any(t is not None and t.is_variable and t.dtype is DType.INT8 for t in view.inputs)
+
+
 def has_int32_bias(view: OperatorView) -> bool:
     bias = view.inputs[-1]
     return bias is not None and bias.dtype is DType.INT32
@@ -52,8 +56,14 @@ class Allowance:
 
 
 FLOAT_RATIO = "LiteRT rounds the ratio of the scales to float32 (kernels/activations.cc)"
+BIAS_OPTION = "LiteRT takes the bias for int64 unless the option quantized_bias_type says int32 (kernels/conv.cc)"
 NO_RESCALING = "TFLite Micro clamps and does not rescale (kernels/activations_common.cc)"
 EXPECTED: dict[tuple[str, str], tuple[Allowance, ...]] = {
+    ("tflm", "DEPTHWISE_CONV_2D"): (
+        Allowance(
+            DType.INT16, None, "TFLite Micro reads an int32 bias as int64 (kernels/depthwise_conv.cc)", has_int32_bias
+        ),
+    ),
     ("tflm", "RELU6"): (
         Allowance(DType.INT8, None, NO_RESCALING, rescales),
         Allowance(DType.INT16, None, NO_RESCALING, rescales),
@@ -69,12 +79,9 @@ EXPECTED: dict[tuple[str, str], tuple[Allowance, ...]] = {
             DType.INT16, None, "TFLite Micro reads an int32 bias as int64 (kernels/transpose_conv.cc)", has_int32_bias
         ),
     ),
+    ("litert", "CONV_2D"): (Allowance(DType.INT16, None, BIAS_OPTION, has_int32_bias),),
     ("litert", "FULLY_CONNECTED"): (
-        Allowance(
-            DType.INT16, None,
-            "LiteRT goes by the option for the bias's type, not by the bias (kernels/fully_connected.cc)",
-            has_int32_bias,
-        ),
+        Allowance(DType.INT16, None, BIAS_OPTION, has_int32_bias),
         *(
             Allowance(
                 dtype, 1, "LiteRT rescales sums in double (kernels/internal/reference/integer_ops/fully_connected.h)"
@@ -88,6 +95,9 @@ EXPECTED: dict[tuple[str, str], tuple[Allowance, ...]] = {
     ),
     ("litert", "RELU"): (Allowance(DType.INT16, 1, FLOAT_RATIO, rescales),),
     ("litert", "SUM"): (Allowance(DType.INT8, None, "LiteRT takes int8 for uint8 (tensorflow/tensorflow#102490)"),),
+    ("litert", "SVDF"): (
+        Allowance(DType.INT8, None, "LiteRT takes a state of int8 for int16 (kernels/svdf.cc)", has_int8_state),
+    ),
     ("litert", "UNIDIRECTIONAL_SEQUENCE_LSTM"): (
         Allowance(
             DType.INT8, None,

@@ -22,11 +22,11 @@ def random_chain(seed: int) -> Random:
     draft = Draft(np.random.default_rng(seed))
     dtype = draft.choice("int8", "int8", "int8", "int16", "float32")
     shape = (1, draft.integer(8, 19), draft.integer(2, 7), draft.choice(*CHANNELS, 1, 3))
-    source = draft.add(shape, dtype)
-    at = _window(draft, source)
+    draft.inputs = [draft.add(shape, dtype)]
+    at = _window(draft, draft.inputs[0])
     for _ in range(draft.integer(2, 4)):
         at = draft.choice(_branches, _within, _window, _window)(draft, at)
-    return Random(Model(f"chain_{seed}.tflite", draft.finish([source])), (random_rows(draft, shape, dtype),))
+    return Random(Model(f"chain_{seed}.tflite", draft.finish()), (random_rows(draft, shape, dtype),))
 
 
 def _branches(draft: Draft, at: int) -> int:
@@ -83,7 +83,7 @@ def _window(draft: Draft, at: int, still: bool = False) -> int:
         return y
     by_channel = kind == "DEPTHWISE_CONV_2D"
     shape = (1, *kernel, channels) if by_channel else (outputs, *kernel, channels)
-    weights, bias, scale = weighted(draft, x, shape, 3 if by_channel else 0)
+    weights, bias, scale = weighted(draft, x, shape, 3 if by_channel else 0, at)
     y = draft.add((1, *sizes, outputs), x.dtype, scale=scale)
     options = {"DepthMultiplier": 1} if by_channel else {}
     draft.operator(

@@ -11,7 +11,7 @@ import numpy as np
 from compiler.compile import as_stated, compile_graph, prepare
 from compiler.errors import UserError
 from compiler.graph import Graph
-from compiler.reference import evaluate
+from compiler.reference import tensors_of_rows
 from compiler.settings import DEFAULT_SETTINGS, Settings
 from tests.fuzz.models import Random, random_model
 from tests.harness import run, target_for
@@ -40,12 +40,7 @@ def supported(seeds: Sequence[int], make: Maker = random_model) -> list[tuple[Ra
 def computed(made: Random) -> Computed:
     """The reference's tensors of a model as its file states it."""
     graph = as_stated(made.model)
-    wanted = {i for operator in graph.operators for i in operator.outputs} | set(graph.outputs)
-    rows = []
-    for row in range(len(made.inputs[0])):
-        values = evaluate(graph, [array[row] for array in made.inputs])
-        rows.append({i: np.array(values[i]) for i in wanted})
-    tensors = {i: np.stack([row[i] for row in rows]) for i in rows[0]}
+    tensors = tensors_of_rows(graph, zip(*made.inputs, strict=True))
     outputs = [tensors[i] for i in graph.outputs]
     return Computed(graph, made.model.data, Samples(made.inputs, (), None), tensors, outputs)
 

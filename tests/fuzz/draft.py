@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,14 @@ INTEGERS = ("int8", "int16", "uint8")
 
 @dataclass
 class Draft:
-    """`frontier` holds the tensors that further operators may read, which are no scalars."""
+    """`frontier` holds the tensors that further operators may read, which are no scalars; `inputs` those of the
+    model."""
 
     random: np.random.Generator
     tensors: list[FileTensor] = field(default_factory=list)
     operators: list[FileOperator] = field(default_factory=list)
     frontier: list[int] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
 
     # -- dice -----------------------------------------------------------------------------------------------------
 
@@ -63,12 +65,25 @@ class Draft:
         self.tensors.append(made)
         return index
 
-    def constant(self, data: NDArray[Any], scale: float = 0.0, scales: tuple[float, ...] = (), axis: int = 0) -> int:
+    def constant(
+        self,
+        data: NDArray[Any],
+        scale: float = 0.0,
+        scales: tuple[float, ...] = (),
+        axis: int = 0,
+        zero_point: int = 0,
+        dtype: str = "",
+    ) -> int:
         data = np.asarray(data)
-        index = len(self.tensors)
-        dtype = str(data.dtype)
-        self.tensors.append(FileTensor(f"t{index}", data.shape, dtype, scale, data, scales=scales, axis=axis))
-        return index
+        made = FileTensor(f"t{len(self.tensors)}", data.shape, dtype or str(data.dtype), scale, data)
+        self.tensors.append(replace(made, scales=scales, axis=axis, zero_point=zero_point))
+        return len(self.tensors) - 1
+
+    def variable(self, shape: Sequence[int], dtype: str, scale: float = 0.0, zero_point: int = 0) -> int:
+        """State that survives between runs."""
+        made = FileTensor(f"t{len(self.tensors)}", tuple(shape), dtype, scale, zero_point=zero_point, is_variable=True)
+        self.tensors.append(made)
+        return len(self.tensors) - 1
 
     def ints(self, *values: int) -> int:
         return self.constant(np.array(values, np.int32))
@@ -85,16 +100,18 @@ class Draft:
     # -- operators ------------------------------------------------------------------------------------------------
 
     def operator(self, op: str, inputs: Sequence[int], outputs: Sequence[int], table: str = "", **options: Any) -> bool:
-        given = tuple(inputs[:-1]) if inputs[-1] < 0 else tuple(inputs)
-        self.operators.append(FileOperator(op, given, tuple(outputs), table, options))
+        """Adds an operator; -1 stands for an absent input. A bias that is absent may be left out."""
+        shortened = inputs[-1] < 0 and len(inputs) <= 4 and self.chance(0.5)
+        given = inputs[:-1] if shortened else inputs
+        self.operators.append(FileOperator(op, tuple(given), tuple(outputs), table, options))
         self.frontier += [i for i in outputs if self.tensors[i].shape]
         return True
 
-    def finish(self, inputs: Sequence[int]) -> bytes:
-        """The file; what no operator reads is an output."""
+    def finish(self, more: Sequence[int] = ()) -> bytes:
+        """The file. What no operator reads is an output, and `more`."""
         read = {i for operator in self.operators for i in operator.inputs}
         outputs = [i for operator in self.operators for i in operator.outputs if i not in read]
-        return tflite_file(self.tensors, self.operators, inputs, outputs)
+        return tflite_file(self.tensors, self.operators, self.inputs, list(dict.fromkeys([*outputs, *more])))
 
 
 Step = Callable[[Draft, int, FileTensor], bool]

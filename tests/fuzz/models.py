@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.model import Model
-from tests.fuzz import elementwise, layers, rearranged, shapes
+from tests.fuzz import elementwise, layers, rearranged, shapes, stateful
 from tests.fuzz.draft import Draft
 
-STEPS = [*layers.STEPS.values(), *elementwise.STEPS.values(), *shapes.STEPS.values(), *rearranged.STEPS.values()]
+STEPS = [step for module in (layers, elementwise, shapes, rearranged, stateful) for step in module.STEPS.values()]
 ROWS = 3
 
 
@@ -26,26 +26,44 @@ class Random:
 
 
 def random_model(seed: int) -> Random:
-    """The same model for the same seed: one to six operators over one input, or two."""
+    """The same model for the same seed: one to six operators over one to three inputs. It need not read all."""
     draft = Draft(np.random.default_rng(seed))
-    dtype = draft.choice("int8", "int8", "int8", "int16", "float32")
+    first = _kind(draft)
+    kinds = [first, *(first if draft.chance(0.6) else _kind(draft) for _ in range(draft.choice(0, 0, 0, 1, 1, 2)))]
+    draft.inputs = [draft.add(shape, dtype) for dtype, shape in kinds]
+    draft.frontier = list(draft.inputs)
+    wanted = draft.integer(1, 6)
+    while len(draft.operators) < wanted:
+        index = draft.frontier[-1] if draft.chance(0.7) else draft.choice(*draft.frontier)
+        draft.choice(*STEPS)(draft, index, draft.tensors[index])
+    rows = tuple(random_rows(draft, shape, dtype) for dtype, shape in kinds)
+    return Random(Model(f"random_{seed}.tflite", draft.finish(_more_outputs(draft))), rows)
+
+
+def _kind(draft: Draft) -> tuple[str, tuple[int, ...]]:
+    """The type and shape of an input."""
+    dtype = draft.choice("int8", "int8", "int8", "int8", "int16", "int16", "uint8", "float32", "float32")
     shape = draft.choice(
         (1, draft.integer(1, 8), draft.integer(1, 8), draft.integer(1, 8)),
         (draft.integer(1, 2), draft.integer(2, 6), draft.integer(2, 6), draft.choice(1, 2, 3, 4, 8, 16)),
         (draft.integer(1, 3), draft.integer(1, 40)),
         (1, draft.integer(1, 9), draft.integer(1, 12)),
     )
-    inputs = [draft.add(shape, dtype) for _ in range(draft.choice(1, 1, 2))]
-    draft.frontier = list(inputs)
-    wanted = draft.integer(1, 6)
-    while len(draft.operators) < wanted:
-        index = draft.frontier[-1] if draft.chance(0.7) else draft.choice(*draft.frontier)
-        draft.choice(*STEPS)(draft, index, draft.tensors[index])
-    read = {i for operator in draft.operators for i in operator.inputs}
-    for unread in (i for i in inputs if i not in read):
-        draft.operator("QUANTIZE" if dtype != "float32" else "ABS", (unread,), (draft.add(shape, dtype),))
-    rows = tuple(random_rows(draft, shape, dtype) for _ in inputs)
-    return Random(Model(f"random_{seed}.tflite", draft.finish(inputs)), rows)
+    return dtype, shape
+
+
+def _more_outputs(draft: Draft) -> list[int]:
+    """Now and then an input, a constant, or a tensor that is read too; and perhaps a tensor that nobody uses is added."""
+    more = []
+    if draft.chance(0.1):
+        more.append(draft.choice(*draft.inputs))
+    if draft.chance(0.1):
+        more.append(draft.constant(draft.values((2, 3), "float32")))
+    if draft.chance(0.1):
+        more += draft.operators[0].outputs
+    if draft.chance(0.1):
+        draft.add((3, 5), "int8")
+    return more
 
 
 def random_rows(draft: Draft, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:

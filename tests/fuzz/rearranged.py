@@ -80,9 +80,7 @@ def space_to_batch(draft: Draft, index: int, x: FileTensor) -> bool:
     if prod(shape) > LARGEST:
         return False
     inputs = (index, draft.ints(*block), draft.constant(margins))
-    return draft.operator(
-        "SPACE_TO_BATCH_ND", inputs, (draft.add(shape, x.dtype, x),), "SpaceToBatchNDOptions"
-    )
+    return draft.operator("SPACE_TO_BATCH_ND", inputs, (draft.add(shape, x.dtype, x),), "SpaceToBatchNDOptions")
 
 
 def cumsum(draft: Draft, index: int, x: FileTensor) -> bool:

@@ -15,7 +15,7 @@ from compiler.compile import as_stated, prepare
 from compiler.errors import CheckFailed
 from compiler.graph import Graph
 from compiler.model import Model
-from compiler.reference import evaluate, reset_state
+from compiler.reference import tensors_of_rows
 from compiler.selftest import generate_inputs
 from toolchain.comparison import compare
 from toolchain.cross_check import Computed, cross_check, first_divergence
@@ -44,11 +44,11 @@ def verify(request: Request | HostRequest) -> None:
     oracles = find_oracles(request.oracles)
     terminal.stage("verify", f"{len(samples)} rows of {source} on {execution.place}")
     found = execution.infer(samples)
-    reference = _references(stated, samples)
+    reference = tensors_of_rows(stated, _rows(samples))
     whole = compare(found, samples.outputs or [reference[i] for i in stated.outputs])
     terminal.stage("outputs", str(whole))
     divergence, compared = first_divergence(
-        graph, _operators(execution, graph, model, samples), _references(graph, samples)
+        graph, _operators(execution, graph, model, samples), tensors_of_rows(graph, _rows(samples))
     )
     terminal.stage("operators", f"{compared} agree with the reference, on {execution.probe_place}")
     computed = Computed(stated, model.data, samples, reference, found)
@@ -100,14 +100,3 @@ def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
 def _rows(samples: Samples) -> Iterator[list[NDArray[Any]]]:
     for row in range(len(samples)):
         yield [array[row] for array in samples.inputs]
-
-
-def _references(graph: Graph, samples: Samples) -> Tensors:
-    """The operators' outputs, and the model's, as the NumPy reference computes them: [rows, *shape] by tensor."""
-    state = reset_state(graph)
-    wanted = {i for operator in graph.operators for i in operator.outputs} | set(graph.outputs)
-    rows = []
-    for inputs in _rows(samples):
-        values = evaluate(graph, inputs, state)
-        rows.append({i: np.array(values[i]) for i in wanted if i in values})
-    return {i: np.stack([row[i] for row in rows]) for i in rows[0]}
