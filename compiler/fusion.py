@@ -38,7 +38,7 @@ def scheduled(graph: Graph, isa: Isa, settings: Settings, model_bytes: int) -> S
     steps = list(fused(whole, isa))
     room = settings.arena_bytes
     if room is not None and peak(best) > room:
-        tight = [choose(s, settings, model_bytes, max(room, *least_needs(s))) for s in (whole, *steps)]
+        tight = [choose(s, settings, model_bytes, max([room, *least_needs(s)])) for s in (whole, *steps)]
         best = min(tight, key=lambda s: (max(peak(s), room), _work(s)))
     cost = COSTS.get(settings.optimize)
     if cost is not None:
@@ -62,8 +62,7 @@ def _smallest(schedule: Schedule, settings: Settings, model_bytes: int, limit: f
 def fused(schedule: Schedule, isa: Isa) -> Iterator[Schedule]:
     """Schedules with more and more chains fused, as long as that lowers the peak; dispatches have alternatives."""
     lowerings = Lowerings(isa)
-    while True:
-        needs = least_needs(schedule)
+    while needs := least_needs(schedule):
         found = [(least_needs(one), one) for one in _around(schedule, needs.index(max(needs)), lowerings)]
         if not found:
             return

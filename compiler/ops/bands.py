@@ -12,12 +12,15 @@ from dataclasses import replace
 from compiler.graph import Tensor
 from compiler.ops.definition import Band, Bands, OperatorView
 from compiler.ops.geometry import ExplicitPadding, Slide
+from compiler.ops.hybrid import is_hybrid
 
 
 def sliding(slide: Callable[[OperatorView], Slide]) -> Bands:
     """Bands of an operator whose window moves over input 0 and whose attributes have a `padding`."""
 
     def band(view: OperatorView, rows: range) -> Band | None:
+        if len(view.inputs) > 1 and is_hybrid(view):
+            return None  # It scales its input by the range of the whole image.
         w = slide(view).window(view.input(), view.output())
         start = rows.start * w.stride_height - w.pad_top
         reach = (w.kernel_height - 1) * w.dilation_height + 1

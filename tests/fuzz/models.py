@@ -53,7 +53,7 @@ def _kind(draft: Draft) -> tuple[str, tuple[int, ...]]:
 
 
 def _more_outputs(draft: Draft) -> list[int]:
-    """Now and then an input, a constant, or a tensor that is read too; and perhaps a tensor that nobody uses is added."""
+    """Now and then an input, a constant, or a tensor that is read too. A tensor that nobody uses may be added."""
     more = []
     if draft.chance(0.1):
         more.append(draft.choice(*draft.inputs))
