@@ -12,7 +12,8 @@ from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, Place, Ro
 from compiler.kernels.packing import Int64Array
 from compiler.kernels.problems import Conv2D
 from compiler.kernels.winograd.arithmetic import Transform
-from compiler.kernels.winograd.kernel import PARAMETERS, WinogradKernel
+from compiler.kernels.winograd.kernel import WinogradKernel
+from compiler.kernels.winograd.layout import PARAMETERS
 
 QUAD_ORDER = (0, 2, 1, 3)
 """The channels of a quad as they are in `values`."""

@@ -10,7 +10,8 @@ from compiler.codegen.builder import Operand, Value
 from compiler.kernels.kernel import CompileOptions, KernelFunction
 from compiler.kernels.scalar.clamps import CLAMP_FIELDS, Clamp, emit_clamp
 from compiler.kernels.scalar.core import Multiplier, ScalarCore
-from compiler.kernels.winograd.kernel import PARAMETERS, WinogradKernel
+from compiler.kernels.winograd.kernel import WinogradKernel
+from compiler.kernels.winograd.layout import PARAMETERS
 
 
 @dataclass(frozen=True)
