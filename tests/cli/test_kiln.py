@@ -39,7 +39,7 @@ class Machine:
         self.calls = folder / "calls"
         self.root.mkdir()
         self.bin.mkdir()
-        for name in ("kiln", "requirements.lock", "requirements-dev.lock"):
+        for name in ("kiln", "requirements.lock", "requirements-dev.lock", "requirements-oracle.lock"):
             shutil.copy(ROOT / name, self.root / name)
         for name in ("sh", "dirname", "readlink", "cat", "cksum", "mkdir", "cp", "mv", "rm", "tail", "env", "true"):
             (self.bin / name).symlink_to(str(shutil.which(name)))
@@ -216,10 +216,20 @@ def test_development_tools_are_added_once(machine: Machine) -> None:
     machine.kiln()
     code, printed, calls = machine.kiln("test", "-k", "arena")
     assert code == 0, printed
-    assert steps(calls) == ["requirements-dev.lock", "ruff", "mypy", "pytest"]
+    assert steps(calls) == ["requirements-dev.lock", "venv", "requirements-oracle.lock", "ruff", "mypy", "pytest"]
     assert calls[-1] == "python -m pytest -n 2 -k arena"
     assert steps(machine.kiln("test")[2]) == ["ruff", "mypy", "pytest"]
     assert steps(machine.kiln("boards")[2]) == ["SCons"]
+
+
+def test_tests_run_without_the_runtimes_that_they_compare_with(machine: Machine) -> None:
+    machine.put_all()
+    machine.kiln()
+    code, printed, calls = machine.kiln("test", fails="requirements-oracle.lock")
+    assert code == 0
+    assert "tests that compare with other runtimes are skipped" in printed
+    assert steps(calls)[-4:] == ["requirements-oracle.lock", "ruff", "mypy", "pytest"]
+    assert not (machine.root / ".venv-oracle").exists()
 
 
 def test_a_fault_found_by_ruff_still_runs_the_tests_and_fails(machine: Machine) -> None:

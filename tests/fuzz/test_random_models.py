@@ -21,7 +21,8 @@ from tests.programs import core_boards
 from toolchain.oracles import find_oracles
 
 SEEDS = range(80)
-MANY = range(80, 3000)
+SOME = range(200)
+MANY = range(200, 3000)
 ORACLES = {oracle.kernels: oracle for oracle in find_oracles()}
 SHORT = Settings(arena_bytes=0)
 REFERENCES = ("tflm", "litert")
@@ -37,13 +38,13 @@ def test_most_random_models_are_supported() -> None:
     assert len(supported(SEEDS)) > 0.9 * len(SEEDS)
 
 
-@pytest.mark.parametrize("seeds", [SEEDS, pytest.param(MANY, marks=pytest.mark.sweep)], ids=["some", "many"])
+@pytest.mark.parametrize("seeds", [SOME, pytest.param(MANY, marks=pytest.mark.sweep)], ids=["some", "many"])
 @pytest.mark.parametrize("kernels", REFERENCES)
 def test_reference(kernels: str, seeds: range) -> None:
     if kernels not in ORACLES:
         pytest.skip(f"{kernels} is not installed: see docs/VERIFY.md")
     told, answered = contradictions(seeds, ORACLES[kernels])
-    assert answered > 0.8 * len(seeds)
+    assert answered > 0.7 * len(seeds)
     assert not told, "\n".join(told)
 
 
