@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.cli.checkout import Checkout
+from tests.flash.bridge import over_rfc2217, over_socket
 from tests.flash.emulator import emulator_pty
 from tests.flash.line import Line, plugged
 from tests.support import ROOT
@@ -38,8 +41,22 @@ def arguments(tmp_path: Path) -> tuple[str, ...]:
     return (f"board={BOARD}", f"model={MODEL}", f"input={tmp_path / 'in.npz'}", f"output={tmp_path / 'out.npz'}")
 
 
-def test_infer_on_a_pty(checkout: Checkout, arguments: tuple[str, ...], tmp_path: Path) -> None:
-    with emulator_pty(BOARD, checkout.folder(BOARD, MODEL) / "firmware.elf") as port:
+@contextmanager
+def at_url(scheme: str, pty: str) -> Iterator[str]:
+    """The pseudo terminal itself, or behind a server."""
+    if scheme == "pty":
+        yield pty
+    elif scheme == "socket":
+        with over_socket(pty) as url:
+            yield url
+    else:
+        with over_rfc2217(pty) as (url, _):
+            yield url
+
+
+@pytest.mark.parametrize("scheme", ("pty", "socket", "rfc2217"))
+def test_infer_on_a_port(checkout: Checkout, arguments: tuple[str, ...], tmp_path: Path, scheme: str) -> None:
+    with emulator_pty(BOARD, checkout.folder(BOARD, MODEL) / "firmware.elf") as pty, at_url(scheme, pty) as port:
         done = checkout.run(*arguments, f"port={port}", "infer")
     assert done.code == 0, done.error
     assert f"{BOARD} at {port}" in done.out
@@ -49,8 +66,9 @@ def test_infer_on_a_pty(checkout: Checkout, arguments: tuple[str, ...], tmp_path
 
 
 @pytest.mark.sweep
-def test_run_and_verify_on_a_pty(checkout: Checkout, arguments: tuple[str, ...]) -> None:
-    with emulator_pty(BOARD, checkout.folder(BOARD, MODEL) / "firmware.elf") as port:
+@pytest.mark.parametrize("scheme", ("pty", "socket", "rfc2217"))
+def test_run_and_verify_on_a_port(checkout: Checkout, arguments: tuple[str, ...], scheme: str) -> None:
+    with emulator_pty(BOARD, checkout.folder(BOARD, MODEL) / "firmware.elf") as pty, at_url(scheme, pty) as port:
         done = checkout.run(*arguments, f"port={port}", "run", "verify")
     assert done.code == 0, done.error
     assert done.out.count("PASS") == 2

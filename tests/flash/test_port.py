@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from compiler.errors import UserError
 from tests.flash.bench import flash_device, flashing_of, image, settings
+from tests.flash.bridge import over_rfc2217, over_socket
 from tests.flash.line import Device, Line, plugged
 from tests.flash.stm32_device import Stm32Device
 from tests.flash.wch_device import WchDevice
@@ -87,47 +88,23 @@ def test_a_session_ends_at_its_deadline() -> None:
 def test_a_device_behind_a_socket() -> None:
     flashing, data = BOARDS["bluepill"], image(700)
     device = Stm32Device(flashing)
-    with plugged(device) as plug, _bridged(plug.name) as url, open_port(url) as port:
+    with plugged(device) as plug, over_socket(plug.name) as url, open_port(url) as port:
         flash(port, plan_of(Image(flashing.origin, data), flashing), settings(flashing), lambda *_: None)
     assert device.flash.read(flashing.origin, 700) == data
 
 
-class _bridged:
-    """A pseudo terminal as a TCP server; `with` gives its URL."""
-
-    def __init__(self, name: str) -> None:
-        self._file = os.open(name, os.O_RDWR | os.O_NOCTTY)
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self._over = threading.Event()
-
-    def __enter__(self) -> str:
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
-        self._threads[0].start()
-        return f"socket://127.0.0.1:{self._server.getsockname()[1]}"
-
-    def _accept(self) -> None:
-        stream, _ = self._server.accept()
-        self._stream = stream
-        self._threads.append(threading.Thread(target=self._back, args=(stream,), daemon=True))
-        self._threads[1].start()
-        while data := stream.recv(4096):
-            os.write(self._file, data)
-
-    def _back(self, stream: socket.socket) -> None:
-        os.set_blocking(self._file, False)
-        while not self._over.wait(0.001):
-            try:
-                stream.sendall(os.read(self._file, 4096))
-            except OSError:
-                continue
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join(5)
-        self._stream.close()
-        self._server.close()
-        os.close(self._file)
+@pytest.mark.filterwarnings("ignore:set(Daemon|Name):DeprecationWarning")
+def test_a_device_behind_a_server_of_ports() -> None:
+    flashing, data = BOARDS["bluepill"], image(700)
+    device = Stm32Device(flashing)
+    wired = replace(settings(flashing), wiring=read_wiring("reset:rts,boot:!dtr"))
+    with plugged(device) as plug, over_rfc2217(plug.name) as (url, served), open_port(url) as port:
+        flash(port, plan_of(Image(flashing.origin, data), flashing), wired, lambda *_: None)
+    assert device.flash.read(flashing.origin, 700) == data
+    # The far port is set to even parity, and its lines reset the chip into the boot loader and out of it.
+    assert ("parity", "E") in served.asked
+    moves = [move for move in served.asked if move[0] != "parity"]
+    assert moves[-6:] == [("dtr", False), ("rts", True), ("rts", False), ("dtr", True), ("rts", True), ("rts", False)]
 
 
 class _Lines:

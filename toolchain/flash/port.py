@@ -22,6 +22,8 @@ except ImportError:  # not on Windows
 
 _WITHOUT_LINES = (errno.EINVAL, errno.ENOTTY)
 """What a port without modem lines says when they are set (a pty: ENOTTY)."""
+POLL_S = 0.01
+"""A read's own timeout, the same for all: to change it makes RFC 2217 agree on all settings anew."""
 _PTY_MAJORS = range(136, 144)
 """Unix98 pseudo terminals (the kernel's devices.txt)."""
 
@@ -44,8 +46,6 @@ class Port:
         self.name, self._device = name, device
         self.deadline: float | None = None
         self.has_lines = True
-        self.heard = 0
-        """Bytes that came so far."""
 
     def write(self, data: bytes) -> None:
         try:
@@ -108,22 +108,22 @@ class Port:
             self._lost(error)
 
     def _take(self, count: int, timeout_s: float) -> bytes:
-        if self.deadline is not None:
-            left = self.deadline - time.monotonic()
-            if left <= 0:
+        """Up to `count` bytes once there are any; none after `timeout_s`."""
+        end = time.monotonic() + timeout_s
+        while self._waiting() or time.monotonic() < end:
+            if self.deadline is not None and time.monotonic() > self.deadline:
                 raise TooLong(
                     "the device took longer than any flashing does",
                     where=self.name,
                     hint="the line is too disturbed or the boot loader hangs: reset the board and flash again",
                 )
-            timeout_s = min(timeout_s, left)
-        try:
-            self._device.timeout = timeout_s
-            data = bytes(self._device.read(count))
-        except (OSError, TerminalError) as error:
-            self._lost(error)
-        self.heard += len(data)
-        return data
+            try:
+                data = bytes(self._device.read(count))
+            except (OSError, TerminalError) as error:
+                self._lost(error)
+            if data:
+                return data
+        return b""
 
     def _lost(self, error: BaseException) -> NoReturn:
         raise LinkLost(
@@ -142,7 +142,9 @@ def open_port(name: str, line: Line | None = None, dtr: bool | None = None, rts:
         device = serial.serial_for_url(name, do_not_open=True)
         device.baudrate = line.baud
         device.parity = "N" if is_pty(name) else line.parity
-        device.timeout, device.write_timeout = 1.0, 20.0
+        device.timeout = POLL_S
+        if not name.startswith("rfc2217://"):  # that has a limit of its own, and refuses another
+            device.write_timeout = 20.0
         if "://" not in name:
             device.exclusive = True
         if dtr is not None:
