@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from boards.schema import Table
 from compiler.errors import UserError
 
-PROTOCOLS = ("stm32", "py32", "wch", "esp32", "xmodem", "ymodem", "uf2")
-"""Names of toolchain/flash/<protocol>.py; py32 is a variant of stm32."""
+PROTOCOLS = ("stm32", "py32", "wch", "esp32", "lpc", "lpc8xx", "xmodem", "ymodem", "uf2")
+"""Names of toolchain/flash/<protocol>.py; py32 is a variant of stm32, lpc8xx of lpc."""
 _RUN = re.compile(r"(\d+)x(\d+)(K?)")
 
 
@@ -37,7 +37,8 @@ class Flashing:
 
     `chip_ids` are what the boot loader may answer; empty: it has no way to tell. `family` is a second byte that some
     loaders send along (WCH's device type), 0 where there is none. `word` is the size that writes are padded to.
-    `size_at` is where the chip keeps its flash size in KB, 16 bits; 0: nowhere that the loader can read.
+    `size_at` is where the chip keeps its flash size in KB, 16 bits; 0: nowhere that the loader can read. `buffer` is
+    RAM that the loader leaves to data on its way into flash, for the loaders that ask for such an address.
     """
 
     protocol: str
@@ -47,6 +48,7 @@ class Flashing:
     family: int = 0
     word: int = 4
     size_at: int = 0
+    buffer: int = 0
     baud: int = 115200
     enter: str = ""
     """What a person has to do for the boot loader to run."""
@@ -76,6 +78,7 @@ def read_flashing(chip: Table, size: int) -> Flashing | None:
         family=table.integer("family", 0, high=0xFF),
         word=table.integer("word", 4, low=1, high=256),
         size_at=table.integer("size_at", 0),
+        buffer=table.integer("buffer", 0),
         baud=table.integer("baud", 115200, low=1),
         enter=table.text("enter", ""),
     )

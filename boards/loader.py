@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent
 CORE_VECTORS = 16
 """Slots of the vector table before the chip's own interrupts."""
 NOT_BOARDS = ("cores", "machines")
-IMAGES = ("plain", "rp2040", "rp2350", "esp32c3", "imxrt")
+IMAGES = ("plain", "rp2040", "rp2350", "esp32c3", "imxrt", "lpc")
 
 
 def board_names(root: Path = ROOT) -> tuple[str, ...]:

@@ -17,12 +17,14 @@ class Form:
 
     `header` and `block` name templates in firmware_templates/startup: assembled, the header (`vectors_offset` bytes in
     all) is linked before the vectors and the block right behind them. `checked`: the header ends with its checksum.
-    `uf2_family` is what UF2 files say; `wrap` makes the bytes that are flashed at 0 out of an ELF file.
+    `vector_sum`: word 7 of the vectors makes the sum of the first eight zero. `uf2_family` is what UF2 files say;
+    `wrap` makes the bytes that are flashed at 0 out of an ELF file.
     """
 
     header: str | None = None
     vectors_offset: int = 0
     checked: bool = False
+    vector_sum: bool = False
     block: str | None = None
     uf2_family: int | None = None
     wrap: Callable[[Elf], bytes] | None = None
@@ -42,6 +44,8 @@ FORMS = {
     "rp2350": Form(block="rp2350_block", uf2_family=0xE48BFF59),
     # i.MX RT1060 reference manual, chapter System Boot: FlexSPI configuration at 0, image vector table at 0x1000.
     "imxrt": Form(header="imxrt_header", vectors_offset=0x2000),
+    # NXP UM10360, 32.3.1.1, criterion for valid user code.
+    "lpc": Form(vector_sum=True),
     "esp32c3": Form(wrap=esp_image.esp32c3_image),
 }
 

@@ -15,7 +15,7 @@ from compiler.graph import DType
 from compiler.selftest import tolerance
 from toolchain.bundle import Bundle
 from toolchain.cnames import identifier
-from toolchain.forms import FORMS, form_of
+from toolchain.forms import FORMS, Form, form_of
 from toolchain.guard import guard_of
 from toolchain.layout import Layout
 from toolchain.options import FirmwareOptions
@@ -116,6 +116,7 @@ def startup(site: Site, layout: Layout, application: str) -> str:
     values = {
         "board": site.board,
         "twin": site.twin,
+        "form": _form(site),
         "stack_paint": f"0x{STACK_PAINT:X}",
         "guard": guard_of(site.board).protection.value,
         "constructors": application == "app",
@@ -165,6 +166,11 @@ def firmware(site: Site, bundle: Bundle, layout: Layout, options: FirmwareOption
     return render("firmware.c", values)
 
 
+def _form(site: Site) -> Form:
+    """The board's own; the emulator has no boot ROM."""
+    return FORMS["plain"] if site.twin else form_of(site.board)
+
+
 def _timer(site: Site) -> str:
     """The board's own; the emulator's RISC-V has the standard's counter."""
     if not site.twin:
@@ -191,7 +197,6 @@ def boot(name: str, site: Site) -> str:
 
 def linker_script(site: Site, bundle: Bundle, layout: Layout, stack_bytes: int, application: str) -> str:
     """The memory map. `stack_bytes` is the stack's proven size."""
-    form = FORMS["plain"] if site.twin else form_of(site.board)
     values = {
         "board": site.board,
         "bundle": bundle,
@@ -204,7 +209,7 @@ def linker_script(site: Site, bundle: Bundle, layout: Layout, stack_bytes: int, 
         "ram": site.banks[0],
         "arena_bank": layout.arena_bank,
         "arena_apart": layout.arena_bank != site.banks[0],
-        "form": form,
+        "form": _form(site),
         "guard": guard_of(site.board),
         "stack_bytes": stack_bytes,
         "arm": site.board.core.triple.startswith("thumb"),

@@ -7,6 +7,7 @@ import hashlib
 import json
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,17 @@ def test_pico_starts_with_a_checked_boot_loader(tmp_path: Path) -> None:
     assert reset == symbols["Reset_Handler"].address | 1
     assert (tmp_path / "firmware.uf2").stat().st_size == 512 * -(-len(image) // 256)
     assert not hasattr(read_elf(result.runs.read_bytes()).section(".boot_header"), "size")
+
+
+@pytest.mark.parametrize("core_of", ("lpc1768", "microbit"))
+def test_lpc_vectors_sum_to_zero(tmp_path: Path, core_of: str) -> None:
+    """Armv6-M has other handlers there."""
+    board = replace(load_board("lpc1768"), core=load_board(core_of).core)
+    result = build_firmware(board, fake_model(board, tmp_path), tmp_path, FirmwareOptions())
+    vectors = struct.unpack_from("<8I", (tmp_path / "firmware.bin").read_bytes())
+    assert sum(vectors) & 0xFFFFFFFF == 0 and vectors[7]
+    assert vectors[1] == Symbols(result.elf)["Reset_Handler"].address | 1
+    assert read_elf(result.runs.read_bytes()).word(board.emulator.memories[0].origin + 28) != vectors[7]
 
 
 @pytest.mark.parametrize(("name", "prologue"), (("ch32v003", False), ("ch32v307", True)))

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from boards.flashing import Flashing
 from tests.flash.bench import flash_device, flashing_of, image
 from tests.flash.line import Faults
+from tests.flash.lpc_device import LpcDevice
 from tests.flash.stm32_device import Stm32Device
 from tests.flash.wch_device import WchDevice
 from tests.flash.xmodem_device import XmodemDevice
@@ -17,6 +20,16 @@ from toolchain.flash.errors import FlashError
 SIZE = 1500
 BLUEPILL, V307 = flashing_of("bluepill"), flashing_of("ch32v307")
 XMODEM = replace(BLUEPILL, protocol="xmodem", word=1)
+LPC1768 = flashing_of("lpc1768")
+LPC8XX = replace(LPC1768, protocol="lpc8xx", word=64)
+Rig = Stm32Device | WchDevice | LpcDevice | XmodemDevice
+RIGS: dict[str, tuple[Flashing, Callable[[Flashing], Rig]]] = {
+    "stm32": (BLUEPILL, Stm32Device),
+    "wch": (V307, WchDevice),
+    "lpc": (LPC1768, LpcDevice),
+    "lpc8xx": (LPC8XX, lambda flashing: LpcDevice(flashing, plain=True, hidden=0)),
+    "xmodem": (XMODEM, lambda _: XmodemDevice()),
+}
 GENTLE = (Faults(), Faults(lost=0.001), Faults(flipped=0.001), Faults(stall_s=0.1))
 HARSH = tuple(
     replace(faults, seed=seed)
@@ -29,25 +42,19 @@ CUTS = tuple(Faults(cut=cut) for cut in range(20, 5000, 530))
 def attempt(protocol: str, faults: Faults) -> bool:
     """Whether the session called itself good; asserts that it then was."""
     data = image(SIZE, faults.seed)
-    stm32, wch, xmodem = Stm32Device(BLUEPILL), WchDevice(V307), XmodemDevice()
+    flashing, make = RIGS[protocol]
+    device = make(flashing)
     try:
-        if protocol == "stm32":
-            flash_device(stm32, BLUEPILL, data, faults)
-            found = stm32.flash.read(BLUEPILL.origin, SIZE)
-        elif protocol == "wch":
-            flash_device(wch, V307, data, faults)
-            found = wch.flash.read(V307.origin, SIZE)
-        else:
-            flash_device(xmodem, XMODEM, data, faults)
-            found = xmodem.received[:SIZE]
+        flash_device(device, flashing, data, faults)
     except FlashError as error:
         assert str(error)
         return False
-    assert found == data
+    held = device.received if isinstance(device, XmodemDevice) else device.flash.read(flashing.origin, SIZE)
+    assert held[:SIZE] == data
     return True
 
 
-@pytest.mark.parametrize("protocol", ("stm32", "wch", "xmodem"))
+@pytest.mark.parametrize("protocol", tuple(RIGS))
 @pytest.mark.parametrize("faults", GENTLE, ids=str)
 def test_gentle_lines(protocol: str, faults: Faults) -> None:
     good = attempt(protocol, faults)
@@ -55,7 +62,7 @@ def test_gentle_lines(protocol: str, faults: Faults) -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("protocol", ("stm32", "wch", "xmodem"))
+@pytest.mark.parametrize("protocol", tuple(RIGS))
 @pytest.mark.parametrize("faults", (*HARSH, *CUTS), ids=str)
 def test_harsh_lines(protocol: str, faults: Faults) -> None:
     good = attempt(protocol, faults)

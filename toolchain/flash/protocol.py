@@ -20,6 +20,7 @@ class Proof(Enum):
     """How the content of the flash was checked."""
 
     READ_BACK = "read back"
+    BEHIND_ROM = "read back, but for the first bytes, which the boot ROM hides"
     ON_CHIP = "compared by the boot loader"
     TRANSFER = "transfer checksums only: this protocol cannot read back"
 
@@ -75,7 +76,7 @@ class BootLoader(Protocol):
 Maker = Callable[[Port, Flashing, int, float], BootLoader]
 """Port, facts of the chip, bits a second, patience (what to multiply usual waits with)."""
 
-_MODULES = {"py32": "stm32", "ymodem": "xmodem"}
+_MODULES = {"lpc8xx": "lpc", "py32": "stm32", "ymodem": "xmodem"}
 
 
 def maker_of(protocol: str) -> Maker:
