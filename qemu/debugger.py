@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of GDB's remote serial protocol as it takes to write the memory of a stopped guest.
+"""As much of GDB's remote serial protocol as it takes to write the memory of a stopped guest, and to stop it.
 
 Source: GDB manual, appendix E. QEMU's monitor reads memory but cannot write it.
 """
@@ -31,6 +31,24 @@ class Debugger:
             answer = self._command(f"M{address + start:x},{len(part):x}:{part.hex()}")
             if answer != "OK":
                 raise DebuggerError(f"cannot write {len(part)} bytes at {address + start:#x}: {answer or 'refused'}")
+
+    def watch(self, address: int) -> None:
+        """Have the guest stop behind the instruction that next writes to the word at `address`, and each time again."""
+        self._accepted(f"Z2,{address:x},4")
+
+    def unwatch(self, address: int) -> None:
+        """End `watch`."""
+        self._accepted(f"z2,{address:x},4")
+
+    def register(self, number: int) -> int:
+        """A 32-bit register by GDB's number: 0 to 15 are r0 to pc on Arm, 32 is pc on RISC-V."""
+        every = bytes.fromhex(self._command("g"))
+        return int.from_bytes(every[4 * number : 4 * number + 4], "little")
+
+    def _accepted(self, text: str) -> None:
+        answer = self._command(text)
+        if answer != "OK":
+            raise DebuggerError(f"the GDB stub refuses {text}: {answer or 'no such command'}")
 
     def _command(self, text: str) -> str:
         body = text.encode()

@@ -12,9 +12,11 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 from boards.board import Emulator
 from qemu.command import Channels, Options, emulator_command
@@ -101,12 +103,23 @@ class Emulation:
         """Halt the guest between two instructions."""
         self._execute("stop")
 
-    def write_memory(self, address: int, data: bytes) -> None:
-        """Write the memory of a guest that is stopped or has not started."""
+    @property
+    def stopped(self) -> bool:
+        """Whether the guest stands still."""
+        return not self._execute("query-status")["running"]
+
+    @contextmanager
+    def debugger(self) -> Iterator[Debugger]:
+        """The GDB stub of a guest that is stopped or has not started."""
         try:
-            self._debugger.write_memory(address, data)
+            yield self._debugger
         except DebuggerError as error:
             raise EmulatorError(f"{self.elf} under QEMU's {self.emulator.machine}: {error}") from error
+
+    def write_memory(self, address: int, data: bytes) -> None:
+        """Write the memory of a guest that is stopped or has not started."""
+        with self.debugger() as debugger:
+            debugger.write_memory(address, data)
 
     def read_memory(self, address: int, size: int) -> bytes:
         """Stop the guest and read `size` bytes at `address`."""
@@ -116,9 +129,9 @@ class Emulation:
         except MonitorError as error:
             raise self._failure() from error
 
-    def _execute(self, command: str) -> None:
+    def _execute(self, command: str) -> Any:
         try:
-            self._monitor.execute(command)
+            return self._monitor.execute(command)
         except MonitorError as error:
             raise self._failure() from error
 
