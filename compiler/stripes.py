@@ -22,7 +22,7 @@ from compiler.ops.definition import Band, OperatorView
 from compiler.placement import aligned
 
 WORD = 4
-"""Kernels load words of their inputs: rows begin on multiples of it."""
+"""Kernels load words of their inputs, which begin on multiples of it."""
 WORD_COPY, CALL = 2.5, 12
 """Instructions to copy a word of a row, and to call a kernel."""
 
@@ -88,14 +88,14 @@ class _Form:
 
 def lower_chain(chain: Chain, heights: Sequence[tuple[int, int]], lowerings: Lowerings) -> Lowered | None:
     """The chain as one lowering with alternatives, for stripes of some heights: pairs of the first one's rows and the
-    other ones'. None where the operators have no bands, or rows do not begin on words."""
+    other ones'. None where the operators have no bands, or the rows that calls begin with are not on words."""
     tensors = [tensor for view in chain.views for tensor in _activations(view)]
-    if any(len(t.shape) != 4 or t.shape[0] != 1 or _row_bytes(t) % WORD for t in tensors):
+    if any(len(t.shape) != 4 or t.shape[0] != 1 for t in tensors):
         return None
     found: list[Lowered] = []
     for first, height in heights:
         stripes = _stripes(chain, first, height)
-        if stripes is not None:
+        if stripes is not None and _on_words(chain, stripes):
             found += _alternatives(chain, stripes, lowerings)
     if not found:
         return None
@@ -133,6 +133,24 @@ def _stripes(chain: Chain, first: int, height: int) -> list[_Stripe] | None:
         stripes.append(_Stripe(tuple(parts), tuple(held)))
         start = stop
     return stripes
+
+
+def _on_words(chain: Chain, stripes: Sequence[_Stripe]) -> bool:
+    """Whether all rows that a call begins with are on words."""
+    last = len(chain.views) - 1
+    for stripe in stripes:
+        for link, part in enumerate(stripe.parts):
+            if part is None:
+                continue
+            starts = [(part.rows.start - (0 if link == last else stripe.held[link].start), chain.views[link].output())]
+            for position, rows in part.band.reads.items():
+                source = chain.sources[link][position]
+                inner = None if source is None else source.link
+                held = 0 if inner is None else stripe.held[inner].start
+                starts.append((rows.start - held, chain.views[link].input(position)))
+            if any(row * _row_bytes(tensor) % WORD for row, tensor in starts):
+                return False
+    return True
 
 
 def _alternatives(chain: Chain, stripes: Sequence[_Stripe], lowerings: Lowerings) -> list[Lowered]:

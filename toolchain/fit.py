@@ -19,19 +19,29 @@ class Overflow:
     bytes: int
 
 
-def does_not_fit(site: Site, bundle: Bundle, overflows: tuple[Overflow, ...], boards: tuple[Board, ...]) -> UserError:
-    """The error with every region at fault, and the smallest board that has the memory."""
-    regions = {memory.name: memory for memory in site.memories}
-    lines = [_line(regions[overflow.region], overflow, bundle) for overflow in overflows]
-    need_flash = sum(o.bytes for o in overflows if regions[o.region].kind is MemoryKind.FLASH) + site.flash.size
-    need_ram = sum(o.bytes for o in overflows if regions[o.region].kind is MemoryKind.RAM) + site.banks[0].size
-    return UserError(
-        f"{bundle.name} does not fit on {site.board.name}",
-        where=", ".join(overflow.region for overflow in overflows),
-        got="; ".join(lines),
-        allowed=", ".join(f"{memory.name} {memory.size} bytes" for memory in site.memories),
-        hint=_hint(overflows, regions, need_flash, need_ram, site.board, boards),
-    )
+class DoesNotFit(UserError):
+    """The image does not fit: every region at fault, and the smallest board that has the memory.
+
+    `flash_bytes` and `ram_bytes` are how many bytes too many there are of each kind.
+    """
+
+    def __init__(
+        self, site: Site, bundle: Bundle, overflows: tuple[Overflow, ...], boards: tuple[Board, ...]
+    ) -> None:
+        regions = {memory.name: memory for memory in site.memories}
+        lines = [_line(regions[overflow.region], overflow, bundle) for overflow in overflows]
+        self.flash_bytes, self.ram_bytes = (
+            sum(o.bytes for o in overflows if regions[o.region].kind is kind)
+            for kind in (MemoryKind.FLASH, MemoryKind.RAM)
+        )
+        flash, ram = self.flash_bytes + site.flash.size, self.ram_bytes + site.banks[0].size
+        super().__init__(
+            f"{bundle.name} does not fit on {site.board.name}",
+            where=", ".join(overflow.region for overflow in overflows),
+            got="; ".join(lines),
+            allowed=", ".join(f"{memory.name} {memory.size} bytes" for memory in site.memories),
+            hint=_hint(overflows, regions, flash, ram, site.board, boards),
+        )
 
 
 def _line(memory: Memory, overflow: Overflow, bundle: Bundle) -> str:

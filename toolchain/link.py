@@ -15,7 +15,7 @@ from toolchain.bundle import Bundle
 from toolchain.disassembly import Code, disassemble
 from toolchain.elf import Elf, read_elf, section_bytes
 from toolchain.files import write_text
-from toolchain.fit import Overflow, does_not_fit
+from toolchain.fit import DoesNotFit, Overflow
 from toolchain.forms import form_of
 from toolchain.gcc import GENERATED_FLAGS, Compiler
 from toolchain.layout import Layout, layouts
@@ -79,7 +79,7 @@ def link_image(compiler: Compiler, site: Site, inputs: Inputs) -> Image:
             return linked
         failures.append(linked)
     nearest = min(failures, key=lambda overflows: sum(overflow.bytes for overflow in overflows))
-    raise does_not_fit(site, inputs.bundle, nearest, inputs.options.alternatives)
+    raise DoesNotFit(site, inputs.bundle, nearest, inputs.options.alternatives)
 
 
 def _firmware(compiler: Compiler, site: Site, inputs: Inputs, layout: Layout) -> Path:

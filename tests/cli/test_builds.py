@@ -13,11 +13,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from boards.loader import load_board
 from tests.cli.checkout import Checkout, files
 from tests.support import shared_dir
+from tests.tflite_files import FileOperator, FileTensor, tflite_file
 from toolchain.products import products
 
 GOOD = ("board=ch32v", "model=mnist_nano_int8")
@@ -126,6 +128,40 @@ def test_any_name_of_a_model(checkout: Checkout, name: str) -> None:
     found = checkout.run("board=qemu_m3", model, "run")
     assert found.code == 0, found.error
     assert "PASS" in found.out
+
+
+def wide_layers() -> bytes:
+    """A convolution to 64 channels and a pool: 20,736 bytes between them, 324 of input and 5,184 of output."""
+    weights = np.random.default_rng(1).integers(-127, 128, (64, 1, 1, 1)).astype(np.int8)
+    tensors = [
+        FileTensor("x", (1, 18, 18, 1), scale=0.5),
+        FileTensor("w", weights.shape, scale=0.01, data=weights),
+        FileTensor("wide", (1, 18, 18, 64), scale=0.5),
+        FileTensor("y", (1, 9, 9, 64), scale=0.5),
+    ]
+    step = {"Padding": 1, "StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+    pool = {"Padding": 1, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}
+    operators = [
+        FileOperator("CONV_2D", (0, 1), (2,), "Conv2DOptions", step),
+        FileOperator("MAX_POOL_2D", (2,), (3,), "Pool2DOptions", pool),
+    ]
+    return tflite_file(tensors, operators, (0,), (3,))
+
+
+def test_layers_are_joined_where_the_memory_is_short(checkout: Checkout) -> None:
+    arguments = (checkout.model("wide.tflite", wide_layers()), "optimize=size", "run")
+    roomy, short = (checkout.run(f"board={board}", *arguments) for board in ("qemu_m0", "nucleo_f072"))
+    for found in (roomy, short):
+        assert found.code == 0, found.error
+        assert "PASS" in found.out
+    assert "bytes too many: a smaller arena" in short.out
+    assert "bytes too many" not in roomy.out
+    arenas = [
+        json.loads((checkout.folder(board, "wide") / "report.json").read_text())["arena"]["bytes"]
+        for board in ("qemu_m0", "nucleo_f072")
+    ]
+    assert arenas[0] > 18 * 18 * 64
+    assert arenas[1] < 16 * 1024
 
 
 def test_two_at_once_make_one_build(fresh: Checkout) -> None:

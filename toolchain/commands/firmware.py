@@ -6,14 +6,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from boards.loader import board_names, load_board
 from compiler.artifact import CompiledModel
 from compiler.compile import compile_model
 from compiler.model import Model
+from compiler.settings import Settings
+from toolchain.bundle import ALIGNMENT
 from toolchain.files import write_text
 from toolchain.firmware import build_firmware
+from toolchain.fit import DoesNotFit
 from toolchain.options import FirmwareOptions
 from toolchain.page import page
 from toolchain.report import read_report
@@ -25,7 +29,7 @@ STAGES = {
     "read": "the model file",
     "passes": "fold constants, fuse padding and activations, remove dead channels",
     "reference": "self-test vectors, with NumPy",
-    "schedule": "choose a kernel for each operator",
+    "schedule": "choose a kernel for each operator, join operators row by row where that saves memory",
     "arena": "place every buffer",
     "code": "LLVM, one object a kernel",
 }
@@ -35,10 +39,6 @@ def firmware(request: Request) -> None:
     """Prints the stages and the size table."""
     terminal = Terminal(request.quiet)
     with publish(request) as part:
-        compiled, *more = [_compiled(request, path, terminal) for path in request.models]
-        terminal.stage(
-            "link", "start-up, console and linker script; the stack from the call graph; checks on the image"
-        )
         alternatives = tuple(load_board(name) for name in board_names())
         options = FirmwareOptions(
             console=request.console,
@@ -49,7 +49,7 @@ def firmware(request: Request) -> None:
             optimize=request.optimize.value,
             alternatives=alternatives,
         )
-        build_firmware(request.board, compiled, part, options, tuple(more))
+        _build(request, part, options, terminal)
         write_text(part / "report.html", page(read_report(part / "report.json")))
     report = read_report(request.folder / "report.json")
     terminal.sizes(report)
@@ -57,13 +57,33 @@ def firmware(request: Request) -> None:
         terminal.line(f"note: {note}", "yellow")
 
 
-def _compiled(request: Request, path: Path, terminal: Terminal) -> CompiledModel:
+def _build(request: Request, folder: Path, options: FirmwareOptions, terminal: Terminal) -> None:
+    """Compiles and links; again with smaller arenas as long as these are what does not fit and become smaller."""
+    settings, arena = request.settings, None
+    while True:
+        compiled, *more = [_compiled(request, path, settings, terminal) for path in request.models]
+        terminal.stage(
+            "link", "start-up, console and linker script; the stack from the call graph; checks on the image"
+        )
+        try:
+            build_firmware(request.board, compiled, folder, options, tuple(more))
+            return
+        except DoesNotFit as fault:
+            largest = max(model.arena_bytes for model in (compiled, *more))
+            if not fault.ram_bytes or (arena is not None and largest >= arena):
+                raise
+            arena = largest
+            settings = replace(settings, arena_bytes=max(arena - fault.ram_bytes, 0) // ALIGNMENT * ALIGNMENT)
+            terminal.stage("memory", f"{fault.ram_bytes:,} bytes too many: a smaller arena for more instructions")
+
+
+def _compiled(request: Request, path: Path, settings: Settings, terminal: Terminal) -> CompiledModel:
     terminal.stage("model", f"{path.name} for {request.board.name}, {request.board.core.name}")
     return compile_model(
         Model(path.name, path.read_bytes()),
         target_of(request.board.core),
         lambda stage: terminal.stage(stage, STAGES.get(stage, "")),
-        request.settings,
+        settings,
     )
 
 
