@@ -17,6 +17,7 @@ PACKAGES = (
     "picolibc-riscv64-unknown-elf qemu-system-arm qemu-system-misc"
 )
 TOOLS = ("cc", "arm-none-eabi-gcc", "riscv64-unknown-elf-gcc", "qemu-system-arm", "qemu-system-riscv32", "python3")
+FOR_TESTS = ("cmake", "make")
 
 # Does what python3 and the compilers do for the launcher, and notes each call.
 STAND_IN = """#!/bin/sh
@@ -49,8 +50,8 @@ class Machine:
         (self.bin / name).write_text(script)
         (self.bin / name).chmod(0o755)
 
-    def put_all(self) -> None:
-        for tool in TOOLS:
+    def put_all(self, *others: str) -> None:
+        for tool in (*TOOLS, *others):
             self.put(tool)
 
     def kiln(self, *arguments: str, cwd: Path | None = None, fails: str = "") -> tuple[int, str, list[str]]:
@@ -96,6 +97,15 @@ def test_without_the_right_to_install_it_prints_the_command(machine: Machine) ->
     assert f"\n    sudo apt-get update && sudo apt-get install -y --no-install-recommends {PACKAGES}\n" in printed
     assert calls == []
     assert not (machine.root / ".venv").exists()
+
+
+def test_tests_need_more(machine: Machine) -> None:
+    machine.put("apt-get")
+    machine.put_all()
+    code, printed, _ = machine.kiln("test")
+    assert code == 2
+    assert "--no-install-recommends cmake make\n" in printed
+    assert machine.kiln("boards")[0] == 0
 
 
 def test_only_what_is_missing_is_named(machine: Machine) -> None:
@@ -202,7 +212,7 @@ def test_a_changed_lock_file_makes_the_environment_anew(machine: Machine) -> Non
 
 @pytest.mark.parametrize("arguments", [(), ("test",)])
 def test_an_interrupted_installation_is_made_anew(machine: Machine, arguments: tuple[str, ...]) -> None:
-    machine.put_all()
+    machine.put_all(*FOR_TESTS)
     if arguments:
         machine.kiln()
     code, printed, _ = machine.kiln(*arguments, fails="pip install")
@@ -212,7 +222,7 @@ def test_an_interrupted_installation_is_made_anew(machine: Machine, arguments: t
 
 
 def test_development_tools_are_added_once(machine: Machine) -> None:
-    machine.put_all()
+    machine.put_all(*FOR_TESTS)
     machine.kiln()
     code, printed, calls = machine.kiln("test", "-k", "arena")
     assert code == 0, printed
@@ -223,7 +233,7 @@ def test_development_tools_are_added_once(machine: Machine) -> None:
 
 
 def test_tests_run_without_the_runtimes_that_they_compare_with(machine: Machine) -> None:
-    machine.put_all()
+    machine.put_all(*FOR_TESTS)
     machine.kiln()
     code, printed, calls = machine.kiln("test", fails="requirements-oracle.lock")
     assert code == 0
@@ -233,7 +243,7 @@ def test_tests_run_without_the_runtimes_that_they_compare_with(machine: Machine)
 
 
 def test_a_fault_found_by_ruff_still_runs_the_tests_and_fails(machine: Machine) -> None:
-    machine.put_all()
+    machine.put_all(*FOR_TESTS)
     code, _, calls = machine.kiln("test", fails="ruff check")
     assert code == 1
     assert steps(calls)[-3:] == ["ruff", "mypy", "pytest"]
