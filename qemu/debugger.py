@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As much of GDB's remote serial protocol as it takes to write the memory of a stopped guest, and to stop it.
+"""As much of GDB's remote serial protocol as it takes to read and write the memory of a stopped guest, and to stop it.
 
-Source: GDB manual, appendix E. QEMU's monitor reads memory but cannot write it.
+Source: GDB manual, appendix E. QEMU's monitor reads memory into files alone, and cannot write it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,16 @@ class Debugger:
             answer = self._command(f"M{address + start:x},{len(part):x}:{part.hex()}")
             if answer != "OK":
                 raise DebuggerError(f"cannot write {len(part)} bytes at {address + start:#x}: {answer or 'refused'}")
+
+    def read_memory(self, address: int, size: int) -> bytes:
+        """`size` bytes at `address`, as the core sees them."""
+        found = b""
+        while len(found) < size:
+            answer = self._command(f"m{address + len(found):x},{min(CHUNK, size - len(found)):x}")
+            if not answer or answer.startswith("E"):
+                raise DebuggerError(f"cannot read {size} bytes at {address:#x}: {answer or 'refused'}")
+            found += bytes.fromhex(answer)
+        return found
 
     def watch(self, address: int) -> None:
         """Have the guest stop behind the instruction that next writes to the word at `address`, and each time again."""

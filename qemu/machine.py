@@ -124,10 +124,8 @@ class Emulation:
     def read_memory(self, address: int, size: int) -> bytes:
         """Stop the guest and read `size` bytes at `address`."""
         self.stop()
-        try:
-            return self._monitor.read_memory(address, size)
-        except MonitorError as error:
-            raise self._failure() from error
+        with self.debugger() as debugger:
+            return debugger.read_memory(address, size)
 
     def _execute(self, command: str) -> Any:
         try:

@@ -6,10 +6,8 @@ from __future__ import annotations
 import json
 import select
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 
@@ -47,13 +45,6 @@ class Monitor:
                 raise MonitorError(f"{command}: {answer['error'].get('desc', answer['error'])}")
             if "return" in answer:
                 return answer["return"]
-
-    def read_memory(self, address: int, size: int) -> bytes:
-        """`size` bytes at `address`, as the first core sees them."""
-        with tempfile.TemporaryDirectory(prefix="tinykiln-") as folder:
-            path = Path(folder) / "memory"
-            self.execute("memsave", {"val": address, "size": size, "filename": str(path), "cpu-index": 0})
-            return path.read_bytes()
 
     def _message(self) -> dict[str, Any]:
         deadline = time.monotonic() + self._timeout_s

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shlex
@@ -16,6 +17,8 @@ from pathlib import Path
 from boards.board import Core
 from compiler.errors import UserError
 
+FULL = os.strerror(errno.ENOSPC)
+"""What a program says that finds no room for its files."""
 PACKAGES = {
     "arm-none-eabi-gcc": ("gcc-arm-none-eabi", "libnewlib-arm-none-eabi"),
     "riscv64-unknown-elf-gcc": ("gcc-riscv64-unknown-elf", "picolibc-riscv64-unknown-elf"),
@@ -164,18 +167,21 @@ def find_tool(name: str, gcc: str) -> Path:
 
 
 def run_tool(command: Sequence[str], directory: Path) -> Result:
-    """Run a program to its end, with messages in the C locale. The logger `kiln.commands` is told of it."""
+    """Run a program to its end, with messages in the C locale, its temporary files in `directory` too. The logger
+    `kiln.commands` is told of it. UserError where there is no room for what it writes."""
     _log.debug("%s", shlex.join(command))
     done = subprocess.run(
         command,
         cwd=directory,
-        env={**os.environ, "LC_ALL": "C"},
+        env={**os.environ, "LC_ALL": "C", "TMPDIR": str(directory)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
         check=False,
     )
+    if done.returncode != 0 and FULL in done.stdout:
+        raise UserError(f"{Path(command[0]).name} cannot write its files", where=str(directory), got=FULL)
     return Result(done.returncode, done.stdout)
 
 

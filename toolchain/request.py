@@ -212,13 +212,19 @@ def _existing(variable: str, name: str, directory: Path) -> Path | None:
 
 
 def _folder(board: str, models: tuple[Path, ...]) -> Path:
-    """Where the build goes. UserError for a file name that is no name of a folder."""
+    """Where the build goes. UserError for a file name that is no name of a folder, and where a file is in the way."""
     for model in models:
         if model.stem in (".", ".."):
             raise UserError("the model file's name has no part before its suffix", where="model=", got=model.name)
         if not model.name.isprintable():
             raise UserError("the model file's name is not printable text", where="model=", got=ascii(model.name))
-    return ROOT / "build" / board / "+".join(model.stem for model in models)
+    folder = ROOT / "build" / board / "+".join(model.stem for model in models)
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            raise UserError(
+                "a file is where the build's folder goes", where=str(place), hint="remove it or give it another name"
+            )
+    return folder
 
 
 def _application(name: str, directory: Path) -> Path | None:

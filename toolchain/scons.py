@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import SCons.Errors
 from SCons.Script import Action, AlwaysBuild, Default, Environment, GetLaunchDir, GetOption, Help
@@ -193,19 +194,23 @@ def _act(target: Any, source: Any, env: Any) -> None:
 
 
 def _guarded(name: str, request: ModelRequest | BoardRequest | None) -> None:
-    """Runs a command. Faults become SCons's one-line failure: exit code 2 for the user's, 1 for ours."""
+    """Runs a command. Faults become SCons's one-line failure."""
     try:
         _command(name, request)()
-    except UserError as error:
-        raise _Failure(str(error), 2) from error
-    except CheckFailed as failure:
-        raise _Failure(str(failure), 1) from failure
-    except OSError as error:
-        if error.errno not in _REFUSED:
-            raise _Failure(_recorded(error, name), 1) from error
-        raise _Failure(f"{error.strerror}: {error.filename or name}", 2) from error
     except Exception as error:
-        raise _Failure(_recorded(error, name), 1) from error
+        raise _Failure(*_told(error, name)) from error
+
+
+def _told(error: Exception, where: str) -> tuple[str, int]:
+    """The one message for what went wrong, and the exit code: 2 for the user's faults, 1 for ours."""
+    if isinstance(error, UserError):
+        return str(error), 2
+    if isinstance(error, CheckFailed):
+        return str(error), 1
+    if isinstance(error, OSError) and error.errno in _REFUSED:
+        place = error.filename or f"{where} (temporary files go to {tempfile.gettempdir()}, by TMPDIR)"
+        return f"{error.strerror}: {place}", 2
+    return _recorded(error, where), 1
 
 
 def _command(name: str, request: ModelRequest | BoardRequest | None) -> Callable[[], None]:
@@ -238,14 +243,10 @@ def _one_message() -> Iterator[None]:
     """While the command line is read: ends the process with a message, and exit code 2 for the user's faults."""
     try:
         yield
-    except UserError as error:
-        _stop(str(error), 2)
-    except SCons.Errors.UserError as error:
-        _stop("\n  ".join(str(error).splitlines()), 2)
     except Exception as error:
-        _stop(_recorded(error, "command line"), 1)
-
-
-def _stop(message: str, code: int) -> NoReturn:
-    print(f"kiln: {message}", file=sys.stderr)
-    sys.exit(code)
+        if isinstance(error, SCons.Errors.UserError):
+            message, code = "\n  ".join(str(error).splitlines()), 2
+        else:
+            message, code = _told(error, "command line")
+        print(f"kiln: {message}", file=sys.stderr)
+        sys.exit(code)

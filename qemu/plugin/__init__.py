@@ -32,7 +32,11 @@ def build_plugin(cache: Path = CACHE) -> Path:
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         fresh = Path(folder) / target.name
         done = subprocess.run(
-            [compiler, *FLAGS, str(SOURCE), "-o", str(fresh)], capture_output=True, text=True, timeout=60
+            [compiler, *FLAGS, str(SOURCE), "-o", str(fresh)],
+            env={**os.environ, "TMPDIR": folder},
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         if done.returncode:
             raise PluginUnavailable(f"{compiler} does not build the counting plugin:\n{done.stderr.strip()}")

@@ -62,10 +62,12 @@ class Checkout:
             else:
                 shutil.copy(ROOT / part, root / part)
 
-    def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> Outcome:
-        """Runs SCons as the launcher does."""
+    def run(
+        self, *arguments: str, environment: Mapping[str, str] | None = None, prefix: tuple[str, ...] = ()
+    ) -> Outcome:
+        """Runs SCons as the launcher does, by way of the command `prefix`."""
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "SCons", *arguments],
+            [*prefix, sys.executable, "-P", "-m", "SCons", *arguments],
             cwd=self.root,
             env={**os.environ, **(environment or {})},
             capture_output=True,

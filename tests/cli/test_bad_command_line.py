@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -131,10 +132,39 @@ def test_damaged_board_data(fresh: Checkout) -> None:
     fresh.run("board=bluepill", "model=mnist_nano_int8").refused("boards/cores.toml")
 
 
-def test_a_fault_that_cannot_be_recorded_is_one_message_still(tmp_path: Path) -> None:
-    broken = Checkout(tmp_path / "project")
-    (broken.root / "build").write_text("no folder")
-    found = broken.run(*GOOD)
-    assert found.code == 1
-    assert "Traceback" not in found.error and "SConstruct" not in found.error
-    assert "internal-error.log cannot be written" in found.error
+def test_a_fault_that_cannot_be_recorded_is_one_message_still(fresh: Checkout) -> None:
+    (fresh.root / "build" / "internal-error.log").mkdir(parents=True)
+    with (fresh.root / "boards" / "loader.py").open("a") as source:
+        source.write("\n\ndef load_board(*_: object) -> None:\n    {}[1]\n")
+    fresh.run(*GOOD).failed("internal fault", "internal-error.log cannot be written")
+
+
+@pytest.mark.parametrize("place", ["build", "build/qemu_m3", "build/qemu_m3/mnist_nano_int8"])
+def test_a_file_where_a_folder_goes(fresh: Checkout, place: str) -> None:
+    (fresh.root / place).parent.mkdir(parents=True, exist_ok=True)
+    (fresh.root / place).write_text("no folder")
+    fresh.run(*GOOD).refused("a file is where the build's folder goes", str(fresh.root / place))
+    assert (fresh.root / place).read_text() == "no folder"
+
+
+# A file system of 16 pages: all of them used, or two left, so that Python takes it for a good place.
+FULL = 'mount -t tmpfs -o size=64k none "$0" && head -c {used} /dev/zero >"$0/full" && TMPDIR="$0" exec "$@"'
+
+
+def with_full_folder(folder: Path, used: int) -> tuple[str, ...]:
+    """What runs a command with TMPDIR full. Skips where this user may not mount."""
+    folder.mkdir()
+    prefix = ("unshare", "--map-root-user", "--mount", "sh", "-c", FULL.format(used=used), str(folder))
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user may not mount a file system of its own")
+    return prefix
+
+
+def test_a_full_folder_of_temporary_files_does_not_matter_to_a_build(fresh: Checkout, tmp_path: Path) -> None:
+    found = fresh.run(*GOOD, "verify", prefix=with_full_folder(tmp_path / "full", 65536))
+    assert found.code == 0, found.error
+
+
+def test_no_room_for_temporary_files(fresh: Checkout, tmp_path: Path) -> None:
+    found = fresh.run(*GOOD, "verify", prefix=with_full_folder(tmp_path / "full", 14 * 4096))
+    found.refused("No space left on device: verify", str(tmp_path / "full"), "TMPDIR")

@@ -11,7 +11,7 @@ from compiler.errors import UserError
 from toolchain.archive import abi_faults, check_libraries, members, pulled_members
 from toolchain.elf import EF_RISCV_RVE, read_elf
 from toolchain.files import write_text
-from toolchain.gcc import compiler_for
+from toolchain.gcc import compiler_for, run_tool
 
 CORES = ("qemu_m0", "qemu_m3", "qemu_m4", "qemu_m4f", "qemu_m7", "qemu_m33", "qemu_m55",
          "qemu_rv32imac", "qemu_rv32imafc", "qemu_rv32ec")  # fmt: skip
@@ -34,6 +34,15 @@ def test_a_missing_compiler_names_its_package(monkeypatch: pytest.MonkeyPatch, t
     with pytest.raises(UserError, match=r"sudo apt-get install gcc-riscv64-unknown-elf") as caught:
         compiler_for(load_board("qemu_rv32imac").core, tmp_path)
     assert "riscv64-unknown-elf-gcc is not installed" in str(caught.value)
+
+
+def test_a_tool_without_room_is_no_fault_of_the_source(tmp_path: Path) -> None:
+    tool = tmp_path / "cc"
+    tool.write_text('#!/bin/sh\necho "error writing to $TMPDIR/cc1.s: No space left on device"; exit 1\n')
+    tool.chmod(0o755)
+    with pytest.raises(UserError, match="cc cannot write its files") as caught:
+        run_tool([str(tool)], tmp_path)
+    assert str(tmp_path) in str(caught.value)
 
 
 def test_a_fallback_to_another_architecture_is_refused(tmp_path: Path) -> None:
