@@ -102,6 +102,12 @@ def require_console(built: Built) -> None:
             allowed="console=uart, and no app=",
             hint="build it so to run the model here; `scons run` shows what an application sends",
         )
+    if built.report["benchmark"] is not None:
+        raise UserError(
+            "this firmware talks to the runner of MLPerf Tiny, in the benchmark's own number formats",
+            got=f"benchmark={built.report['benchmark']}",
+            hint="build it without benchmark= to run the model here; docs/FLASHING.md says how the runner is used",
+        )
 
 
 @contextmanager

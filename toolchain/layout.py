@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from boards.board import Memory
 from compiler.errors import UserError
+from toolchain.benchmark import Sent
 from toolchain.bundle import Bundle
 from toolchain.options import FirmwareOptions
 from toolchain.site import Site
@@ -44,8 +45,18 @@ def layouts(site: Site, bundle: Bundle, options: FirmwareOptions) -> Iterator[La
     if options.weights == "ram":
         wide = [bank for bank in site.banks if bank.size >= bundle.constants_bytes]
         constants = [*(wide or sorted(site.banks, key=lambda bank: -bank.size)[:1])]
-    copy = options.application == "console" and not bundle.first.inputs_kept
-    for keeps_input in (True, False) if copy else (False,):
+    for keeps_input in _copies(bundle, options):
         for arena in arenas:
             for bank in constants:
                 yield Layout(arena, keeps_input, bank)
+
+
+def _copies(bundle: Bundle, options: FirmwareOptions) -> tuple[bool, ...]:
+    """Whether the console keeps a copy of the input: what is best first. A benchmark repeats inferences, and needs the
+    numbers that were quantised for its result."""
+    if options.application != "console":
+        return (False,)
+    benchmark = options.benchmark
+    if benchmark is not None:
+        return (benchmark.sent is Sent.REAL or not bundle.first.inputs_kept,)
+    return (False,) if bundle.first.inputs_kept else (True, False)

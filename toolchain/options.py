@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from boards.board import Board
+from toolchain.benchmark import Benchmark
 
 
 @dataclass(frozen=True)
 class FirmwareOptions:
-    """The user's choices. `console`: uart, none, or profile (uart that counts the cycles of each dispatch
-    too); `app`: a directory with the user's own sources, in place of the
+    """The user's choices. `console`: uart, none, or profile (uart that counts the cycles of each dispatch too);
+    `benchmark`: whose firmware the console answers as; `app`: a directory with the user's own sources, in place of the
     console; `clock`: one of the board's clocks; `arena`: the RAM bank for the arena, empty for the board's own order;
     `weights`: inline in flash, or ram; `alternatives`: the boards that an error may recommend."""
 
@@ -24,6 +25,7 @@ class FirmwareOptions:
     optimize: str = "balanced"
     numerics: str = "tflm"
     alternatives: tuple[Board, ...] = ()
+    benchmark: Benchmark | None = None
 
     @property
     def application(self) -> str:
@@ -31,6 +33,10 @@ class FirmwareOptions:
         if self.app is not None:
             return "app"
         return "none" if self.console == "none" else "console"
+
+    def known_as(self, model: str) -> str:
+        """The name that the console gives for a model."""
+        return self.benchmark.name if self.benchmark else model
 
     @property
     def counts_cycles(self) -> bool:

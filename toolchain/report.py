@@ -30,6 +30,7 @@ def report_of(image: Image, bundle: Bundle, sizes: Sizes, options: FirmwareOptio
     return report | {
         "app": None if options.app is None else options.app.resolve().name,
         "clock": {"name": options.clock, "hz": image.site.clock_hz},
+        "benchmark": None if options.benchmark is None else options.benchmark.name,
         "console": "none" if options.app is not None else options.console,
         "more_models": [_model_part(model) for model in bundle.models[1:]],
         "numerics": options.numerics,

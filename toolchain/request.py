@@ -16,6 +16,7 @@ from compiler.errors import UserError
 from compiler.model import c_prefix
 from compiler.settings import Optimize, Settings
 from toolchain.application import SOURCES, application_files, application_sources
+from toolchain.benchmark import BENCHMARKS, Benchmark
 from toolchain.products import host_products, products
 from toolchain.serial_link import Link, no_port, read_link
 
@@ -71,6 +72,7 @@ class Request(ModelRequest):
 
     board: Board
     console: str
+    benchmark: Benchmark | None
     clock: str
     arena: str
     weights: str
@@ -140,6 +142,7 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
         *common,
         board=board,
         console=variables["console"],
+        benchmark=BENCHMARKS[variables["benchmark"]] if variables["benchmark"] else None,
         clock=variables["clock"],
         arena=variables["arena"],
         weights=variables["weights"],

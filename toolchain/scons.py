@@ -165,9 +165,10 @@ def _versions(request: Request | HostRequest) -> str:
     if isinstance(request, HostRequest):
         return f"llvmlite {metadata.version('llvmlite')}"
     gcc = "" if GetOption("clean") else compiler_for(request.board.core, ROOT).version()
-    choices = (request.console, request.clock, request.arena, request.weights, request.optimize.value, request.app)
-    settings = "console {}, clock {}, arena {}, weights {}, optimize {}, app {}".format(*choices)
-    return f"{settings}, {gcc}, llvmlite {metadata.version('llvmlite')}"
+    benchmark = request.benchmark.name if request.benchmark else None
+    choices = (request.console, benchmark, request.clock, request.arena, request.weights, request.optimize.value)
+    settings = "console {}, benchmark {}, clock {}, arena {}, weights {}, optimize {}".format(*choices)
+    return f"{settings}, app {request.app}, {gcc}, llvmlite {metadata.version('llvmlite')}"
 
 
 class _Failure(SCons.Errors.BuildError):

@@ -13,6 +13,7 @@ from compiler.artifact import CompiledModel, Port
 from compiler.errors import UserError
 from compiler.graph import DType
 from compiler.selftest import tolerance
+from toolchain.benchmark import Sent, check_benchmark
 from toolchain.bundle import Bundle
 from toolchain.cnames import identifier
 from toolchain.forms import FORMS, Form, form_of
@@ -140,7 +141,11 @@ def firmware(site: Site, bundle: Bundle, layout: Layout, options: FirmwareOption
             got=bundle.name,
             allowed="one model, or app=DIR with sources of your own, or console=none",
         )
+    benchmark = options.benchmark
+    if benchmark is not None:
+        check_benchmark(benchmark, model, options.application)
     outputs, timer = outputs_of(model), _timer(site)
+    sent, taken = benchmark.sent if benchmark else Sent.AS_IT_IS, model.inputs[0].dtype
     values = {
         "board": site.board,
         "console": site.console,
@@ -158,8 +163,12 @@ def firmware(site: Site, bundle: Bundle, layout: Layout, options: FirmwareOption
         "stack_paint": f"0x{STACK_PAINT:X}",
         "uart_spins": UART_SPINS,
         "outputs": outputs,
-        "has_float_output": any(output.is_float for output in outputs),
-        "input_bytes": sum(port.bytes for port in model.inputs),
+        "prints_floats": sent is Sent.REAL or any(output.is_float for output in outputs),
+        "input_bytes": benchmark.bytes if benchmark else sum(port.bytes for port in model.inputs),
+        "model_name": options.known_as(model.name),
+        "flips": sent is Sent.IMAGE and taken is DType.INT8,
+        "sends_reals": sent is Sent.REAL,
+        "quantises": sent is Sent.REAL and taken is DType.INT8,
         "keeps_input": layout.keeps_input,
         "repeats": layout.keeps_input or model.inputs_kept,
     }

@@ -42,6 +42,7 @@ def firmware(request: Request) -> None:
         alternatives = tuple(load_board(name) for name in board_names())
         options = FirmwareOptions(
             console=request.console,
+            benchmark=request.benchmark,
             app=request.app,
             clock=request.clock,
             arena=request.arena,
