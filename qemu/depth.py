@@ -2,8 +2,8 @@
 """How deep the stack gets at worst: the core takes a fault just where the stack is deepest.
 
 A first run shows how far the stack got. A second one stops at the first write to that place, where the next instruction
-is replaced by an undefined one: an Arm core then pushes its frame below (Armv7-M manual, B1.5.6). A RISC-V core pushes
-nothing.
+is replaced by an undefined one: an Arm core then pushes its frame below (Armv7-M manual, B1.5.6). Where the firmware
+handles SysTick, the core waits there for it and the fault is in its handler. A RISC-V core pushes nothing.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ from pathlib import Path
 
 from boards.board import Emulator
 from qemu.console import READY, Console, Timeouts
+from qemu.debugger import Debugger
 from qemu.machine import Emulation, EmulatorError
 from qemu.stack import StackRegion
+from qemu.symbols import Symbols
 
 PC = 15
 UNDEFINED = b"\x00\xde"
 """Arm's `udf #0`."""
+LOOP = b"\xfe\xe7"
+"""Arm's branch to itself."""
 ERROR = "e-["
 """What the report of a fault begins with, one in the stack's guard too."""
 
 
 @dataclass(frozen=True)
 class Depth:
-    """Bytes of stack that were written to: by the program, and by it and a fault at its deepest place."""
+    """Bytes of stack that were written to: by the program, and by it, its timer's interrupt and a fault in that."""
 
     program: int
     with_fault: int
@@ -51,7 +55,7 @@ def measure_depth(emulator: Emulator, elf: Path, commands: Sequence[str], second
         _stop_at(emulation, region.top - used, commands)
         with emulation.debugger() as debugger:
             debugger.unwatch(region.top - used)
-            debugger.write_memory(debugger.register(PC), UNDEFINED)
+            _put_fault(debugger, Symbols(elf))
         emulation.resume()
         _said(emulation, ERROR)
         return Depth(used, region.high_water(emulation))
@@ -76,6 +80,16 @@ def _stop_at(emulation: Emulation, address: int, commands: Sequence[str]) -> Non
         if not _said(emulation, READY):
             return
     raise EmulatorError(f"{emulation.elf} never wrote to {address:#x} again")
+
+
+def _put_fault(debugger: Debugger, symbols: Symbols) -> None:
+    """Has the guest fault where it stands, or in its handler of SysTick where it has one."""
+    here, handler = debugger.register(PC), symbols["SysTick_Handler"].address
+    if handler == symbols["Default_Handler"].address:
+        debugger.write_memory(here, UNDEFINED)
+    else:
+        debugger.write_memory(here, LOOP)
+        debugger.write_memory(handler, UNDEFINED)
 
 
 def _said(emulation: Emulation, text: str) -> bool:

@@ -74,6 +74,7 @@ def test_painted_stack_stays_within_the_bound(tmp_path: Path, name: str, before:
     (
         ("qemu_m0", "mnist_int8"),
         ("qemu_m3", "mnist_nano_int8"),
+        ("stm32vldiscovery", "mnist_nano_int8"),
         ("qemu_m4f", "mnist_float"),
         ("qemu_m33", "mnist_nano_int8"),
         ("qemu_m55", "mnist_int8"),
@@ -82,7 +83,7 @@ def test_painted_stack_stays_within_the_bound(tmp_path: Path, name: str, before:
     ),
 )
 def test_the_bound_of_real_models_is_close(name: str, model: str) -> None:
-    """With a fault where the stack is deepest, all of the bound but a quarter of it is written to."""
+    """With a fault where the stack is deepest, what is written to is four fifths of the bound at least."""
     (stack,) = stacks([load_board(name)], [ROOT / "models" / f"{model}.tflite"])
     assert stack.depth.with_fault <= stack.bound <= 1.25 * stack.depth.with_fault
 
