@@ -23,7 +23,7 @@ from compiler.stripes import Chain, Lowerings, Source, lower_chain, work
 
 LONGEST = 4
 """Operators that are tried in a chain."""
-HEIGHTS = (2, 4, 8)
+HEIGHTS = (1, 2, 4, 8)
 """Rows of a stripe that are tried."""
 COSTS = {Optimize.SPEED: 0.01, Optimize.BALANCED: 0.025}
 """What fusion may cost, as a part of all instructions, where memory does not demand it; with SIZE it has to."""
@@ -63,13 +63,18 @@ def fused(schedule: Schedule, isa: Isa) -> Iterator[Schedule]:
     """Schedules with more and more chains fused, as long as that lowers the peak; dispatches have alternatives."""
     lowerings = Lowerings(isa)
     while needs := least_needs(schedule):
-        found = [(least_needs(one), one) for one in _around(schedule, needs.index(max(needs)), lowerings)]
-        if not found:
+        found = []
+        for dispatches in _around(needs.index(max(needs)), len(needs)):
+            # Chains are compared by their lowest stripes alone: lowering takes long.
+            lowest = (_joined(schedule, dispatches, (height,), lowerings) for height in HEIGHTS)
+            one = next((one for one in lowest if one is not None), None)
+            if one is not None:
+                found.append((sorted(least_needs(one), reverse=True), dispatches))
+        best, dispatches = min(found, key=lambda pair: pair[0], default=(None, range(0)))
+        joined = _joined(schedule, dispatches, HEIGHTS, lowerings)
+        if best is None or best >= sorted(needs, reverse=True) or joined is None:
             return
-        best, one = min(found, key=lambda pair: sorted(pair[0], reverse=True))
-        if sorted(best, reverse=True) >= sorted(needs, reverse=True):
-            return
-        schedule = one
+        schedule = joined
         yield schedule
 
 
@@ -82,26 +87,25 @@ def _work(schedule: Schedule) -> int:
     return sum(work(d.lowered) for d in schedule.dispatches)
 
 
-def _around(schedule: Schedule, peak: int, lowerings: Lowerings) -> Iterator[Schedule]:
+def _around(peak: int, count: int) -> Iterator[range]:
+    """The dispatches, of so many, that may be joined with the one at the peak."""
     for length in range(2, LONGEST + 1):
-        for first in range(max(peak - length + 1, 0), min(peak, len(schedule.dispatches) - length) + 1):
-            one = _joined(schedule, first, length, lowerings)
-            if one is not None:
-                yield one
+        for first in range(max(peak - length + 1, 0), min(peak, count - length) + 1):
+            yield range(first, first + length)
 
 
-def _joined(schedule: Schedule, first: int, length: int, lowerings: Lowerings) -> Schedule | None:
-    """The schedule with so many dispatches made one; None where they are no chain."""
-    dispatches = schedule.dispatches[first : first + length]
-    if not all(_has_bands(d) for d in dispatches) or not _is_closed(schedule, dispatches):
+def _joined(schedule: Schedule, joined: range, heights: Sequence[int], lowerings: Lowerings) -> Schedule | None:
+    """The schedule with these dispatches made one, in stripes of any of the heights; None where they are no chain."""
+    dispatches = schedule.dispatches[joined.start : joined.stop]
+    if not dispatches or not all(_has_bands(d) for d in dispatches) or not _is_closed(schedule, dispatches):
         return None
     chain, reads = _chain(schedule, [operator for d in dispatches for operator in d.operators])
-    heights = [(start, height) for height in HEIGHTS for start in (height, height - 1) if height < chain.height]
-    lowered = lower_chain(chain, heights, lowerings)
+    pairs = [(first, height) for height in heights if height < chain.height for first in (height, height - 1) if first]
+    lowered = lower_chain(chain, pairs, lowerings)
     if lowered is None:
         return None
-    one = Dispatch(first, tuple(v.operator for v in chain.views), lowered, reads, dispatches[-1].writes)
-    every = [*schedule.dispatches[:first], one, *schedule.dispatches[first + length :]]
+    one = Dispatch(0, tuple(v.operator for v in chain.views), lowered, reads, dispatches[-1].writes)
+    every = [*schedule.dispatches[: joined.start], one, *schedule.dispatches[joined.stop :]]
     sizes = list(schedule.buffer_bytes)
     for d in dispatches[:-1]:
         sizes[d.writes[0].buffer] = 0

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,6 +76,8 @@ class Request(ModelRequest):
     benchmark: Benchmark | None
     clock: str
     arena: str
+    arena_bytes: int | None
+    """The most that the arena may take; None: what the board has."""
     weights: str
     optimize: Optimize
     app: Path | None
@@ -92,7 +95,7 @@ class Request(ModelRequest):
 
     @property
     def settings(self) -> Settings:
-        return Settings(self.optimize, self.board.constants.size - FRAME_BYTES)
+        return Settings(self.optimize, self.board.constants.size - FRAME_BYTES, self.arena_bytes)
 
     @property
     def products(self) -> tuple[str, ...]:
@@ -145,6 +148,7 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
         benchmark=BENCHMARKS[variables["benchmark"]] if variables["benchmark"] else None,
         clock=variables["clock"],
         arena=variables["arena"],
+        arena_bytes=_bytes("arena_bytes", variables["arena_bytes"]),
         weights=variables["weights"],
         optimize=Optimize(variables["optimize"]),
         app=app,
@@ -163,6 +167,15 @@ def read_board_request(variables: Mapping[str, Any], directory: Path, quiet: boo
         elf = _folder(board.name, models) / "firmware.elf"
     link = read_link(variables, directory)
     return BoardRequest(board, link, elf if elf and elf.is_file() else None, bool(variables["verbose"]), quiet)
+
+
+def _bytes(variable: str, text: str) -> int | None:
+    """A number of bytes, or of KiB with K behind it; None where there is none."""
+    if not text:
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}[kK]?", text, re.ASCII):
+        raise UserError(f"{variable}= is no number of bytes", got=text, allowed="digits, with K for KiB: 24576, 24K")
+    return int(text[:-1]) * 1024 if text[-1] in "kK" else int(text)
 
 
 def _board(name: str) -> Board | None:

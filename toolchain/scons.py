@@ -165,10 +165,18 @@ def _versions(request: Request | HostRequest) -> str:
     if isinstance(request, HostRequest):
         return f"llvmlite {metadata.version('llvmlite')}"
     gcc = "" if GetOption("clean") else compiler_for(request.board.core, ROOT).version()
-    benchmark = request.benchmark.name if request.benchmark else None
-    choices = (request.console, benchmark, request.clock, request.arena, request.weights, request.optimize.value)
-    settings = "console {}, benchmark {}, clock {}, arena {}, weights {}, optimize {}".format(*choices)
-    return f"{settings}, app {request.app}, {gcc}, llvmlite {metadata.version('llvmlite')}"
+    settings = {
+        "console": request.console,
+        "benchmark": request.benchmark.name if request.benchmark else None,
+        "clock": request.clock,
+        "arena": request.arena,
+        "arena_bytes": request.arena_bytes,
+        "weights": request.weights,
+        "optimize": request.optimize.value,
+        "app": request.app,
+    }
+    told = ", ".join(f"{name} {value}" for name, value in settings.items())
+    return f"{told}, {gcc}, llvmlite {metadata.version('llvmlite')}"
 
 
 class _Failure(SCons.Errors.BuildError):

@@ -164,6 +164,17 @@ def test_layers_are_joined_where_the_memory_is_short(checkout: Checkout) -> None
     assert arenas[1] < 16 * 1024
 
 
+def test_arena_of_a_given_size(checkout: Checkout) -> None:
+    arguments = ("board=qemu_m0", checkout.model("wide.tflite", wide_layers()), "optimize=size", "run")
+    found = checkout.run(*arguments, "arena_bytes=9K")
+    assert found.code == 0, found.error
+    assert "PASS" in found.out
+    report = json.loads((checkout.folder("qemu_m0", "wide") / "report.json").read_text())
+    assert 9 * 9 * 64 <= report["arena"]["bytes"] <= 9 * 1024
+    checkout.run(*arguments, "arena_bytes=5184").refused("larger than arena_bytes=", "allowed: 5184 bytes")
+    checkout.run(*arguments, "arena_bytes=9KB").refused("arena_bytes= is no number of bytes", "got: 9KB")
+
+
 def test_two_at_once_make_one_build(fresh: Checkout) -> None:
     with ThreadPoolExecutor(2) as pool:
         both = list(pool.map(lambda _: fresh.run(*GOOD, "run"), range(2)))

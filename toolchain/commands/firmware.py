@@ -12,6 +12,7 @@ from pathlib import Path
 from boards.loader import board_names, load_board
 from compiler.artifact import CompiledModel
 from compiler.compile import compile_model
+from compiler.errors import UserError
 from compiler.model import Model
 from compiler.settings import Settings
 from toolchain.bundle import ALIGNMENT
@@ -29,7 +30,7 @@ STAGES = {
     "read": "the model file",
     "passes": "fold constants, fuse padding and activations, remove dead channels",
     "reference": "self-test vectors, with NumPy",
-    "schedule": "choose a kernel for each operator, join operators row by row where that saves memory",
+    "schedule": "choose kernels; join operators row by row where that saves memory",
     "arena": "place every buffer",
     "code": "LLVM, one object a kernel",
 }
@@ -63,6 +64,8 @@ def _build(request: Request, folder: Path, options: FirmwareOptions, terminal: T
     settings, arena = request.settings, None
     while True:
         compiled, *more = [_compiled(request, path, settings, terminal) for path in request.models]
+        for model in (compiled, *more):
+            _check_arena(request, model)
         terminal.stage(
             "link", "start-up, console and linker script; the stack from the call graph; checks on the image"
         )
@@ -76,6 +79,16 @@ def _build(request: Request, folder: Path, options: FirmwareOptions, terminal: T
             arena = largest
             settings = replace(settings, arena_bytes=max(arena - fault.ram_bytes, 0) // ALIGNMENT * ALIGNMENT)
             terminal.stage("memory", f"{fault.ram_bytes:,} bytes too many: a smaller arena for more instructions")
+
+
+def _check_arena(request: Request, model: CompiledModel) -> None:
+    if request.arena_bytes is not None and model.arena_bytes > request.arena_bytes:
+        raise UserError(
+            f"the arena of {model.name} is larger than arena_bytes=",
+            got=f"{model.arena_bytes} bytes, the least that was found",
+            allowed=f"{request.arena_bytes} bytes",
+            hint="allow so many bytes, or take a smaller model",
+        )
 
 
 def _compiled(request: Request, path: Path, settings: Settings, terminal: Terminal) -> CompiledModel:
