@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a chip takes its program over serial: the `[flash]` table of boards/chips/<chip>.toml.
+"""How a chip takes its program over serial: the `[flash]` table of boards/chips/<chip>.toml, or of boards/<board>.toml
+where the board has a boot loader of its own in the chip's flash: code is then linked for these sectors.
 
 `sectors` are runs such as "4x16K", from `origin` on, as the reference manual's flash organisation has them.
 """
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from boards.schema import Table
 from compiler.errors import UserError
 
-PROTOCOLS = ("stm32", "py32", "wch", "esp32", "lpc", "lpc8xx", "xmodem", "ymodem", "uf2")
+PROTOCOLS = ("stm32", "py32", "wch", "esp32", "lpc", "lpc8xx", "smp", "xmodem", "ymodem", "uf2")
 """Names of toolchain/flash/<protocol>.py; py32 is a variant of stm32, lpc8xx of lpc."""
 _RUN = re.compile(r"(\d+)x(\d+)(K?)")
 
@@ -63,12 +64,12 @@ class Flashing:
         return tuple(s for s in self.sectors if s.address < address + size and address < s.end)
 
 
-def read_flashing(chip: Table, size: int) -> Flashing | None:
-    """The chip's `[flash]` table; None where it has none. `size` is of the flash that code is linked for: the sectors
-    must cover it. UserError for a fault in the data."""
-    if "flash" not in chip:
+def read_flashing(owner: Table, size: int = 0) -> Flashing | None:
+    """The `[flash]` table of a chip or board; None where it has none. The sectors must cover `size` bytes, the flash
+    that code is linked for. UserError for a fault in the data."""
+    if "flash" not in owner:
         return None
-    table = chip.table("flash")
+    table = owner.table("flash")
     origin = table.integer("origin")
     flashing = Flashing(
         protocol=table.text("protocol", allowed=PROTOCOLS),

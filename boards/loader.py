@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from boards.abi import check_abi
 from boards.board import Board, Clock, Console, Core, Emulator, Memory, MemoryKind, RegisterStep
-from boards.flashing import read_flashing
+from boards.flashing import Flashing, read_flashing
 from boards.machine import Machine, read_machine
 from boards.schema import Table
 from compiler.errors import UserError
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parent
 CORE_VECTORS = 16
 """Slots of the vector table before the chip's own interrupts."""
 NOT_BOARDS = ("cores", "machines")
-IMAGES = ("plain", "rp2040", "rp2350", "esp32c3", "imxrt", "lpc")
+IMAGES = ("plain", "rp2040", "rp2350", "esp32c3", "imxrt", "lpc", "mcuboot")
 
 
 def board_names(root: Path = ROOT) -> tuple[str, ...]:
@@ -128,6 +129,10 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
     chip = Table.load(path, f"boards/chips/{chip_name}.toml")
     core, machine_name, cpu = read_core(cores, chip.text("core"))
     memories = _memories(chip)
+    flashing = read_flashing(chip, next(m.size for m in memories if m.kind is MemoryKind.FLASH))
+    behind = read_flashing(table)
+    if behind is not None:
+        memories = _behind(behind, memories, table)
     _check_vectors(chip, memories)
     clocks = _clocks(table, chip)
     console = clocks[0].console
@@ -146,10 +151,10 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
         startup=chip.text("startup"),
         timer=chip.text("timer", chip.text("startup").split("_v")[0]),
         vectors=chip.texts("vectors", ()),
-        image=chip.text("image", "plain", allowed=IMAGES),
+        image=table.text("image", chip.text("image", "plain"), allowed=IMAGES),
         simulator=table.text("simulator", ""),
         emulator=emulator,
-        flashing=read_flashing(chip, next(m.size for m in memories if m.kind is MemoryKind.FLASH)),
+        flashing=behind or flashing,
     )
     chip.close()
     return board
@@ -171,6 +176,20 @@ def _memories(chip: Table) -> tuple[Memory, ...]:
     if missing:
         raise UserError("a chip needs flash and RAM", where=chip.where, got=f"no {', '.join(sorted(missing))}")
     return tuple(found)
+
+
+def _behind(flashing: Flashing, memories: tuple[Memory, ...], table: Table) -> tuple[Memory, ...]:
+    """The memories, with the flash that the board's own boot loader leaves. UserError where the chip has no such."""
+    flash = next(memory for memory in memories if memory.kind is MemoryKind.FLASH)
+    if not flash.origin <= flashing.origin < flashing.end <= flash.end:
+        raise UserError(
+            "the chip's flash does not hold these sectors",
+            where=table.place("flash"),
+            got=f"{flashing.origin:#x} to {flashing.end:#x}",
+            allowed=f"{flash.origin:#x} to {flash.end:#x}",
+        )
+    left = replace(flash, origin=flashing.origin, size=flashing.end - flashing.origin)
+    return tuple(left if memory is flash else memory for memory in memories)
 
 
 def _check_vectors(chip: Table, memories: tuple[Memory, ...]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import ARMAttributesSection, SymbolTableSection
 
+ERASED = b"\xff"
 EF_ARM_ABI_FLOAT_HARD = 0x400
 EF_RISCV_RVC, EF_RISCV_FLOAT_ABI, EF_RISCV_RVE = 0x1, 0x6, 0x8
 
@@ -132,6 +133,17 @@ def read_elf(data: bytes) -> Elf:
         undefined=tuple(sorted(set(undefined))),
         segments=segments,
     )
+
+
+def flat(elf: Elf) -> tuple[int, bytes]:
+    """The lowest stored address and all bytes from there on; gaps read as erased flash."""
+    segments = sorted(elf.segments, key=lambda segment: segment.address)
+    origin = segments[0].address
+    data = bytearray()
+    for segment in segments:
+        data += ERASED * (segment.address - origin - len(data))
+        data += segment.data
+    return origin, bytes(data)
 
 
 def section_bytes(data: bytes, name: str) -> bytes:

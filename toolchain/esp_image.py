@@ -17,8 +17,8 @@ WP_DISABLED = 0xEE
 MAX_SEGMENTS = 16
 
 
-def esp32c3_image(elf: Elf) -> bytes:
-    """The bytes for flash offset 0: header, a segment for each stored part of the ELF, checksum, SHA-256.
+def esp32c3_image(elf: Elf) -> tuple[int, bytes]:
+    """Flash offset 0 and the bytes for it: header, a segment for each stored part of the ELF, checksum, SHA-256.
 
     Segments are padded to words with zeros. ValueError for more segments than the ROM takes.
     """
@@ -38,4 +38,4 @@ def esp32c3_image(elf: Elf) -> bytes:
             checksum ^= byte
     image += bytes(15 - len(image) % 16)
     image.append(checksum)
-    return bytes(image) + hashlib.sha256(image).digest()
+    return 0, bytes(image) + hashlib.sha256(image).digest()

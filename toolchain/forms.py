@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from boards.board import Board
-from toolchain import esp_image
-from toolchain.elf import Elf
+from toolchain.elf import Elf, flat
+from toolchain.esp_image import esp32c3_image
+from toolchain.mcuboot_image import HEADER_BYTES, mcuboot_image
 
 
 @dataclass(frozen=True)
@@ -16,9 +17,10 @@ class Form:
     """A form of image, named by `Board.image`.
 
     `header` and `block` name templates in firmware_templates/startup: assembled, the header (`vectors_offset` bytes in
-    all) is linked before the vectors and the block right behind them. `checked`: the header ends with its checksum.
-    `vector_sum`: word 7 of the vectors makes the sum of the first eight zero. `uf2_family` is what UF2 files say;
-    `wrap` makes the bytes that are flashed at 0 out of an ELF file.
+    all) is linked before the vectors and the block right behind them; without a template that place stays free.
+    `checked`: the header ends with its checksum. `vector_sum`: word 7 of the vectors makes the sum of the first eight
+    zero. `uf2_family` is what UF2 files say; `wrap` makes an address and the bytes that are flashed there out of an ELF
+    file.
     """
 
     header: str | None = None
@@ -27,7 +29,7 @@ class Form:
     vector_sum: bool = False
     block: str | None = None
     uf2_family: int | None = None
-    wrap: Callable[[Elf], bytes] | None = None
+    wrap: Callable[[Elf], tuple[int, bytes]] | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -46,9 +48,15 @@ FORMS = {
     "imxrt": Form(header="imxrt_header", vectors_offset=0x2000),
     # NXP UM10360, 32.3.1.1, criterion for valid user code.
     "lpc": Form(vector_sum=True),
-    "esp32c3": Form(wrap=esp_image.esp32c3_image),
+    "mcuboot": Form(vectors_offset=HEADER_BYTES, wrap=mcuboot_image),
+    "esp32c3": Form(wrap=esp32c3_image),
 }
 
 
 def form_of(board: Board) -> Form:
     return FORMS[board.image]
+
+
+def stored(elf: Elf, form: Form) -> tuple[int, bytes]:
+    """An address and the bytes that are flashed there."""
+    return flat(elf) if form.wrap is None else form.wrap(elf)

@@ -7,12 +7,10 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolchain.elf import Elf
+from toolchain.elf import ERASED
 from toolchain.files import write_bytes
-from toolchain.forms import form_of
+from toolchain.forms import form_of, stored
 from toolchain.link import Image
-
-ERASED = b"\xff"
 
 UF2_MAGIC = (0x0A324655, 0x9E5D5157, 0x0AB16F30)
 UF2_FAMILY_PRESENT = 0x2000
@@ -22,7 +20,7 @@ UF2_PAYLOAD = 256
 def write_images(image: Image, out: Path) -> tuple[Path, ...]:
     """firmware.bin, .hex, .map and, for boards that take it, .uf2. Returns their paths."""
     form = form_of(image.site.board)
-    origin, data = flat(image.elf) if form.wrap is None else (0, form.wrap(image.elf))
+    origin, data = stored(image.elf, form)
     written = [
         write_bytes(out / "firmware.bin", data),
         write_bytes(out / "firmware.hex", intel_hex(origin, data).encode("ascii")),
@@ -31,17 +29,6 @@ def write_images(image: Image, out: Path) -> tuple[Path, ...]:
     if form.uf2_family is not None:
         written.append(write_bytes(out / "firmware.uf2", uf2(origin, data, form.uf2_family)))
     return tuple(written)
-
-
-def flat(elf: Elf) -> tuple[int, bytes]:
-    """The lowest stored address and all bytes from there on; gaps read as erased flash."""
-    segments = sorted(elf.segments, key=lambda segment: segment.address)
-    origin = segments[0].address
-    data = bytearray()
-    for segment in segments:
-        data += ERASED * (segment.address - origin - len(data))
-        data += segment.data
-    return origin, bytes(data)
 
 
 def intel_hex(origin: int, data: bytes) -> str:

@@ -26,7 +26,8 @@ class ProgramDevice:
     def serve(self, line: Line) -> None:
         ours, its = socket.socketpair()
         with ours, its:
-            process = subprocess.Popen(self.command, stdin=its, stdout=its, stderr=subprocess.DEVNULL, cwd=self.folder)
+            end = its.fileno()
+            process = subprocess.Popen(self.command, stdin=end, stdout=end, stderr=subprocess.DEVNULL, cwd=self.folder)
             try:
                 while True:
                     if data := line.take(4096, 0.0):

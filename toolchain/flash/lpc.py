@@ -17,11 +17,11 @@ from functools import partial
 from typing import TypeVar
 
 from boards.flashing import Flashing, Sector
+from toolchain.elf import ERASED
 from toolchain.flash.errors import Damaged, FlashError, Garbage, Mismatch, NoAnswer, Protected
 from toolchain.flash.lpc_link import LOCKED, PROTECTED, Code, LpcLink
 from toolchain.flash.port import Line, Port
 from toolchain.flash.protocol import Identity, Proof, Step
-from toolchain.images import ERASED
 
 T = TypeVar("T")
 
@@ -53,6 +53,7 @@ class Lpc:
 
     proof = Proof.READ_BACK
     from_start = False
+    erases = True
 
     def __init__(self, port: Port, flashing: Flashing, baud: int, patience: float) -> None:
         self.line = Line(baud)

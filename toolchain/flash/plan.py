@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from boards.board import Board
 from boards.flashing import Flashing, Sector
 from compiler.errors import UserError
-from toolchain.elf import Elf
-from toolchain.images import ERASED, flat
+from toolchain.elf import ERASED, Elf
+from toolchain.forms import form_of, stored
 
 MACHINES = {"arm": "EM_ARM", "riscv": "EM_RISCV"}
 
@@ -37,14 +37,15 @@ class Plan:
 
 
 def image_of(elf: Elf, board: Board, flashing: Flashing) -> Image:
-    """The stored bytes of firmware at the addresses that programmers use. UserError for another core's."""
+    """Firmware in the form that its boot loader takes, at the addresses that programmers use. UserError for another
+    core's."""
     architecture = board.core.triple.split("-")[0]
     machine = next((m for prefix, m in MACHINES.items() if architecture.startswith((prefix, "thumb"))), "")
     if architecture.startswith("riscv"):
         machine = MACHINES["riscv"]
     if elf.machine != machine:
         raise UserError("this firmware is for another chip", where=board.name, got=elf.machine, allowed=machine)
-    address, data = flat(elf)
+    address, data = stored(elf, form_of(board))
     return Image(address - board.flash.origin + flashing.origin, data)
 
 

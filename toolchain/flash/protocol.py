@@ -43,6 +43,8 @@ class BootLoader(Protocol):
     line: Line
     from_start: bool
     """Whether a repair has to begin with the first byte again: the loader takes ascending addresses only."""
+    erases: bool
+    """Whether it erases when it is told to, not only what it is about to write."""
 
     def connect(self) -> Identity:
         """Gets in step with the boot loader and asks who it is."""

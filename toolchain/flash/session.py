@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from boards.flashing import Flashing, Sector
+from toolchain.elf import ERASED
 from toolchain.flash.errors import (
     Damaged,
     FlashError,
@@ -17,6 +18,7 @@ from toolchain.flash.errors import (
     Mismatch,
     NoAnswer,
     Protected,
+    Refused,
     TooLong,
     WriteIgnored,
     WrongChip,
@@ -25,7 +27,6 @@ from toolchain.flash.plan import Plan
 from toolchain.flash.port import Port
 from toolchain.flash.protocol import BootLoader, Identity, Proof, maker_of
 from toolchain.flash.wiring import Wiring
-from toolchain.images import ERASED
 
 Progress = Callable[[str, int, int], None]
 """Called with a stage, the bytes of it that are done, and all of them."""
@@ -82,9 +83,11 @@ def flash(port: Port, plan: Plan, settings: Settings, progress: Progress) -> Out
 
 
 def erase(port: Port, settings: Settings, progress: Progress) -> Identity:
-    """Erases every sector of the board's flash."""
+    """Erases every sector of the board's flash. Refused by loaders that cannot."""
     flashing = settings.flashing
     loader = maker_of(flashing.protocol)(port, flashing, settings.baud, settings.patience)
+    if not loader.erases:
+        raise Refused("this boot loader erases only what it then writes", where=f"protocol={flashing.protocol}")
     port.deadline = time.monotonic() + SLACK_S + SECTOR_S * len(flashing.sectors)
     identity = _ready(port, loader, settings, progress, flashing.origin)
     total = flashing.end - flashing.origin

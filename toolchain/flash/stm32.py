@@ -37,6 +37,7 @@ class Stm32:
 
     proof = Proof.READ_BACK
     from_start = False
+    erases = True
 
     def __init__(self, port: Port, flashing: Flashing, baud: int, patience: float) -> None:
         self.line = Line(baud, "E")

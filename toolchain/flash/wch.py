@@ -74,6 +74,7 @@ class Wch:
 
     proof = Proof.ON_CHIP
     from_start = True
+    erases = True
 
     def __init__(self, port: Port, flashing: Flashing, baud: int, patience: float) -> None:
         self.line = Line(USUAL_BAUD)

@@ -42,6 +42,7 @@ class Xmodem:
 
     proof = Proof.TRANSFER
     from_start = True
+    erases = False
 
     def __init__(self, port: Port, flashing: Flashing, baud: int, patience: float) -> None:
         self.line = Line(baud)

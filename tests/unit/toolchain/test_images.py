@@ -6,8 +6,8 @@ import struct
 import pytest
 
 from toolchain.boot2 import checked_boot2, crc32_mpeg2, header_data
-from toolchain.elf import Elf, Segment
-from toolchain.images import flat, intel_hex, uf2
+from toolchain.elf import Elf, Segment, flat
+from toolchain.images import intel_hex, uf2
 
 
 def test_crc_is_the_catalogued_one() -> None:
