@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from compiler.codegen.builder import Function, Value
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
+from compiler.kernels.scalar import coded_lowering, conv_pairs_lowering
 from compiler.kernels.scalar import conv_lowering as conv_scalar_lowering
-from compiler.kernels.scalar import conv_pairs_lowering
 from compiler.kernels.scalar.conv_product import Blocking, Product, conv_product, fully_connected_product
-from compiler.kernels.scalar.core import ScalarCore
+from compiler.kernels.scalar.core import Multiplier, ScalarCore
 from compiler.kernels.scalar.depthwise_lowering import DepthwiseBlocking, lower_depthwise_conv_2d
 from compiler.kernels.winograd import lowering_scalar as winograd_lowering_scalar
 from compiler.kernels.winograd.lowering_scalar import WinogradForms
@@ -40,7 +41,8 @@ class ScalarIsa:
         return replace(direct, alternatives=(*direct.alternatives, *others))
 
     def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
-        return lower_depthwise_conv_2d(self.core, self.depthwise, layer)
+        lowered = lower_depthwise_conv_2d(self.core, self.depthwise, layer)
+        return self._with_coded(lowered, lambda: coded_lowering.lower_depthwise(layer))
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:
         return self._product(fully_connected_product(layer))
@@ -55,7 +57,13 @@ class ScalarIsa:
         spared = product.spared(self.core)
         tables = [c.with_table(spared) for c in (first, *others)] if spared else []
         lowered = (c.lowered() for c in (first, *others, *tables))
-        return replace(next(lowered), alternatives=tuple(lowered))
+        chosen = replace(next(lowered), alternatives=tuple(lowered))
+        return self._with_coded(chosen, lambda: coded_lowering.lower(product))
+
+    def _with_coded(self, lowered: Lowered, coded: Callable[[], Lowered | None]) -> Lowered:
+        """With an alternative whose weights are code, where the core cannot multiply."""
+        other = coded() if self.core.multiplier is Multiplier.NONE else None
+        return replace(lowered, alternatives=(*lowered.alternatives, other)) if other is not None else lowered
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         """(a * b) >> 32 of signed i32 values."""
