@@ -25,9 +25,7 @@ class DoesNotFit(UserError):
     `flash_bytes` and `ram_bytes` are how many bytes too many there are of each kind.
     """
 
-    def __init__(
-        self, site: Site, bundle: Bundle, overflows: tuple[Overflow, ...], boards: tuple[Board, ...]
-    ) -> None:
+    def __init__(self, site: Site, bundle: Bundle, overflows: tuple[Overflow, ...], boards: tuple[Board, ...]) -> None:
         regions = {memory.name: memory for memory in site.memories}
         lines = [_line(regions[overflow.region], overflow, bundle) for overflow in overflows]
         self.flash_bytes, self.ram_bytes = (

@@ -25,6 +25,7 @@ class Link:
     protocol: str = ""
     wiring_text: str = ""
     unprotect: bool = False
+    resume: bool = False
     log: Path | None = None
 
     @property
@@ -51,7 +52,7 @@ def no_port() -> UserError:
 
 
 def read_link(variables: Mapping[str, Any], directory: Path) -> Link:
-    """Checks port=, baud=, protocol=, wiring=, unprotect= and log=. UserError where one is at fault."""
+    """Checks port=, baud=, protocol=, wiring=, unprotect=, resume= and log=. UserError where one is at fault."""
     ports = tuple(filter(None, (name.strip() for name in variables["port"].split(","))))
     if len(set(ports)) != len(ports):
         raise UserError("a port is named twice", where="port=", got=", ".join(ports))
@@ -65,4 +66,5 @@ def read_link(variables: Mapping[str, Any], directory: Path) -> Link:
     log = directory / variables["log"] if variables["log"] else None
     if log is not None and (log.is_dir() or not log.parent.is_dir()):
         raise UserError("the log cannot be written", where=f"log={variables['log']}", allowed="a file in a folder")
-    return Link(ports, int(baud or 0), protocol, variables["wiring"], bool(variables["unprotect"]), log)
+    choices = bool(variables["unprotect"]), bool(variables["resume"])
+    return Link(ports, int(baud or 0), protocol, variables["wiring"], *choices, log)

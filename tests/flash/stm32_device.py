@@ -40,6 +40,11 @@ class Stm32Device:
     def __post_init__(self) -> None:
         self.flash = Flash(self.flashing)
 
+    def enter(self) -> None:
+        """Reset with the boot pin set."""
+        self.started, self.in_step = None, False
+        self.flash.erased.clear()
+
     def serve(self, line: Line) -> None:
         while True:
             if not self.in_step:

@@ -45,12 +45,12 @@ def flash(request: Request) -> None:
     terminal.stage("flash", f"{len(plan.image.data):,} bytes, {len(plan.sectors)} sectors, by {flashing.protocol}")
     with watched(terminal, ports) as watcher:
         results = on_each(ports, lambda port: _one(port, board, plan, settings_of(flashing, link), request, watcher))
-    _print(terminal, results)
+    _print(terminal, results, link.resume)
     conclude(results)
 
 
 def settings_of(flashing: Flashing, link: Link) -> session.Settings:
-    return session.Settings(flashing, link.baud or flashing.baud, link.wiring, link.unprotect)
+    return session.Settings(flashing, link.baud or flashing.baud, link.wiring, link.unprotect, link.resume)
 
 
 def _one(
@@ -74,7 +74,7 @@ def _one(
             return Flashed(outcome, "no answer on this port")
 
 
-def _print(terminal: Terminal, results: list[Result[Flashed]]) -> None:
+def _print(terminal: Terminal, results: list[Result[Flashed]], resume: bool) -> None:
     columns = (
         *(Column(name) for name in ("port", "result")),
         *(Column(name, number=True) for name in ("bytes", "seconds", "KB/s")),
@@ -87,6 +87,8 @@ def _print(terminal: Terminal, results: list[Result[Flashed]]) -> None:
             continue
         done = result.outcome.outcome
         again = f", {done.repairs} repairs" if done.repairs else ""
+        if resume:
+            again += ", written anew: nothing to compare with" if done.kept is None else f", {done.kept} sectors kept"
         rate = f"{done.rate / 1024:.1f}"
         proof = done.proof.value + again
         rows.append((result.port, "good", done.written, f"{done.seconds:.1f}", rate, proof, result.outcome.answer))

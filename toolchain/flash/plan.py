@@ -35,6 +35,11 @@ class Plan:
     sectors: tuple[Sector, ...]
     start: int
 
+    def part(self, address: int, end: int) -> Image:
+        """What of the image lies from `address` to `end`."""
+        first = max(address, self.image.address)
+        return Image(first, self.image.data[first - self.image.address : max(0, end - self.image.address)])
+
 
 def image_of(elf: Elf, board: Board, flashing: Flashing) -> Image:
     """Firmware in the form that its boot loader takes, at the addresses that programmers use. UserError for another

@@ -15,6 +15,7 @@ from toolchain.terminal import Terminal
 STAGES = {
     "connect": "the boot loader",
     "unprotect": "removes the protection: THE CHIP IS WIPED",
+    "compare": "what the chip holds already",
     "erase": "the touched sectors",
     "write": "",
     "verify": "",

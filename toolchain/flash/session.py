@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -40,18 +40,21 @@ SLACK_S, SECTOR_S, SLOWEST = 180.0, 5.0, 40.0
 
 @dataclass(frozen=True)
 class Settings:
-    """`patience` multiplies the usual waits."""
+    """`resume`: sectors that hold their part of the image already are left alone. `patience` multiplies the usual
+    waits."""
 
     flashing: Flashing
     baud: int
     wiring: Wiring
     unprotect: bool = False
+    resume: bool = False
     patience: float = 1.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was done: bytes of the image, seconds of the transfer, how the content was checked, blocks repaired."""
+    """What was done: bytes of the image, seconds of the transfer, how the content was checked, blocks repaired. `kept`:
+    sectors that held their part already; None where nobody looked, or the boot loader cannot read."""
 
     loader: str
     written: int
@@ -59,6 +62,7 @@ class Outcome:
     proof: Proof
     repairs: int
     started: bool
+    kept: int | None = None
 
     @property
     def rate(self) -> float:
@@ -75,11 +79,15 @@ def flash(port: Port, plan: Plan, settings: Settings, progress: Progress) -> Out
     begun = time.monotonic()
     with _state("the chip is as it was: nothing was erased"):
         before = loader.read(plan.image.address, min(PROBE_BYTES, len(plan.image.data)))
-    with _state("the program on the chip is not whole and will not run: flash again; nothing else is wrong with it"):
-        repairs = _write(loader, plan, before, progress)
+        kept = _kept(loader, plan, progress) if settings.resume else None
+    again = "flash again" if before is None else "flash again, with resume=yes to keep what is right already"
+    with _state(f"the program on the chip is not whole and will not run: {again}; nothing else is wrong with it"):
+        pending = [sector for sector in plan.sectors if sector not in (kept or ())]
+        repairs = _write(loader, plan, pending, before, progress)
     seconds = time.monotonic() - begun
     started = _start(port, loader, plan, settings)
-    return Outcome(identity.loader, len(plan.image.data), seconds, loader.proof, repairs, started)
+    found = None if kept is None else len(kept)
+    return Outcome(identity.loader, len(plan.image.data), seconds, loader.proof, repairs, started, found)
 
 
 def erase(port: Port, settings: Settings, progress: Progress) -> Identity:
@@ -159,9 +167,27 @@ def _check_chip(port: Port, identity: Identity, flashing: Flashing) -> None:
     )
 
 
-def _write(loader: BootLoader, plan: Plan, before: bytes | None, progress: Progress) -> int:
-    """Erase, write, verify; what is damaged is erased and written again. Returns the number of repairs."""
-    image, sectors, repairs = plan.image, list(plan.sectors), 0
+def _kept(loader: BootLoader, plan: Plan, progress: Progress) -> tuple[Sector, ...] | None:
+    """The sectors that hold their part of the image; None where none can be read. Only to be left alone: the whole
+    image is verified in the end."""
+    kept, readable, done = [], False, 0
+    for sector in plan.sectors:
+        part = plan.part(sector.address, sector.end)
+        found = loader.read(part.address, len(part.data))
+        readable = readable or found is not None
+        if found == part.data:
+            kept.append(sector)
+        done += len(part.data)
+        progress("compare", done, len(plan.image.data))
+    if not readable:
+        return None
+    return () if loader.from_start and len(kept) < len(plan.sectors) else tuple(kept)
+
+
+def _write(loader: BootLoader, plan: Plan, sectors: list[Sector], before: bytes | None, progress: Progress) -> int:
+    """Erases and writes these sectors, verifies all; what is damaged is erased and written again. Returns the number
+    of repairs."""
+    image, repairs = plan.image, 0
     while True:
         try:
             _pass(loader, plan, sectors, progress)
@@ -180,13 +206,33 @@ def _hopeless(loader: BootLoader, error: Damaged | Mismatch, repairs: int) -> bo
 
 
 def _pass(loader: BootLoader, plan: Plan, sectors: list[Sector], progress: Progress) -> None:
-    image = plan.image
-    first = max(image.address, sectors[0].address) if sectors else image.address
-    data = image.data[first - image.address :]
-    size = sum(s.size for s in sectors)
-    loader.erase(sectors, lambda done: progress("erase", done, size))
-    loader.write(first, data, lambda done: progress("write", done, len(data)))
+    """The run with the vectors comes last, as loaders that write them last within a run expect."""
+    image, runs = plan.image, list(reversed(_runs(sectors)))
+    size, erased, written = sum(s.size for s in sectors), 0, 0
+    parts = [plan.part(run[0].address, run[-1].end) for run in runs] if plan.sectors else [image]
+    total = sum(len(part.data) for part in parts)
+    for run in runs:
+        loader.erase(run, lambda done, before=erased: progress("erase", before + done, size))  # type: ignore[misc]
+        erased += sum(s.size for s in run)
+    for part in parts:
+        loader.write(
+            part.address,
+            part.data,
+            lambda done, before=written: progress("write", before + done, total),  # type: ignore[misc]
+        )
+        written += len(part.data)
     loader.verify(image.address, image.data, lambda done: progress("verify", done, len(image.data)))
+
+
+def _runs(sectors: Sequence[Sector]) -> list[list[Sector]]:
+    """Sectors that follow each other, together."""
+    runs: list[list[Sector]] = []
+    for sector in sectors:
+        if runs and runs[-1][-1].end == sector.address:
+            runs[-1].append(sector)
+        else:
+            runs.append([sector])
+    return runs
 
 
 def _explained(loader: BootLoader, plan: Plan, before: bytes | None, error: Damaged | Mismatch) -> FlashError:

@@ -36,7 +36,6 @@ class Stm32:
     """See BootLoader."""
 
     proof = Proof.READ_BACK
-    from_start = False
     erases = True
 
     def __init__(self, port: Port, flashing: Flashing, baud: int, patience: float) -> None:
@@ -46,6 +45,7 @@ class Stm32:
         pace = Pace(max(SMALLEST_BLOCK, flashing.word), self._variant.block)
         self._wire = Wire(port, patience, flashing.enter, pace)
         self._blocks = Blocks(self._wire)
+        self.from_start = not self._variant.pages
         self._commands: frozenset[int] = frozenset()
 
     def connect(self) -> Identity:
