@@ -45,9 +45,9 @@ def computed(made: Random) -> Computed:
     return Computed(graph, made.model.data, Samples(made.inputs, (), None), tensors, outputs)
 
 
-def contradictions(seeds: Sequence[int], oracle: Oracle) -> tuple[list[str], int]:
+def contradictions(seeds: Sequence[int], oracle: Oracle, make: Maker = random_model) -> tuple[list[str], int]:
     """Where the reference is not what an oracle computes, and how many models the oracle could run."""
-    models = [made for made, _ in supported(seeds)]
+    models = [made for made, _ in supported(seeds, make)]
     findings = cross_check([computed(made) for made in models], oracle)
     told = [f"{made.model.name}: {f}" for made, f in zip(models, findings, strict=True) if f.contradicts]
     return told, sum(f.refusal is None for f in findings)
