@@ -83,6 +83,7 @@ def _lower(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring:
         "product_bytes": padded,
         "gathered": Place(Role.SCRATCH, offset=pointers) if choice.gather else 0,
         "sum_factor": sum_factor,
+        "squares": core.squares_entry,
     }
     # The last window of the last row may read to the end of its padded segment.
     scratch = pointers + gathered + (values["ring_bytes"] + unroll if ring else 0)  # type: ignore[operator]

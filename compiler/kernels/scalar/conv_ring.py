@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from compiler.codegen.builder import PTR, Value
@@ -31,6 +32,7 @@ class ConvScalar(RowKernel):
         "product_bytes",  # of the inner loop: a segment, or the gathered window
         "gathered",  # scratch for the windows of a group
         "sum_factor",
+        "squares",
     )
 
     @property
@@ -104,7 +106,7 @@ class ConvScalar(RowKernel):
     def _segment(self, f: KernelFunction, start: Value, state: list[Value]) -> list[Value]:
         weights, *accumulators = state
         pixels = [start] if self.pitch else self._windows(f, start)
-        count = len(pixels)
+        count, squares = len(pixels), f.pointer("squares")
 
         def step(pointer: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
             others, weights, sums = carried[: count - 1], carried[count - 1], carried[count:]
@@ -112,12 +114,17 @@ class ConvScalar(RowKernel):
             for u in range(self.unroll):
                 if u:
                     f.split()
-                factors = [self.core.load_weight(f, weights, u * self.channels + j) for j in range(self.channels)]
+                loads = [
+                    partial(self.core.load_weight, f, weights, u * self.channels + j) for j in range(self.channels)
+                ]
+                # What pixels share is held; else a weight is loaded where it is used.
+                held = [load() for load in loads] if self.pixels > 1 else []
                 for p in range(self.pixels):
                     x = self.core.load_input(f, *((pointer, p * self.pitch + u) if self.pitch else (inputs[p], u)))
+                    factor = self.core.factor(f, x, squares)
                     for j in range(self.channels):
-                        i = j * self.pixels + p
-                        sums[i] = f.add(sums[i], self.core.multiply(f, x, factors[j]))
+                        i, weight = j * self.pixels + p, held[j] if held else loads[j]()
+                        sums[i] = self.core.add_product(f, sums[i], factor, weight)
             moved = [f.offset(other, self.unroll) for other in others]
             return f.offset(pointer, self.unroll), [*moved, f.offset(weights, self.unroll * self.channels), *sums]
 

@@ -10,8 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from compiler.codegen.builder import I32, I64, Function, Operand, Value
-from compiler.kernels.kernel import CompileOptions
+import numpy as np
+
+from compiler.codegen.builder import I16, I32, I64, Function, Operand, Value
+from compiler.kernels.kernel import Argument, CompileOptions, Constant
+
+_SQUARES = 256
 
 
 class Multiplier(Enum):
@@ -23,6 +27,8 @@ class Multiplier(Enum):
     """32 x 32 -> 32 bits: high products are put together from 16-bit pieces."""
     NONE = "n"
     """A call of libgcc's __mulsi3, whose time depends on its second operand: constants go there."""
+    SQUARES = "q"
+    """As NONE, but products of int8 are differences of quarters of squares, from a table."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +53,32 @@ class ScalarCore:
 
     def multiply(self, f: Function, value: Value, constant: Value) -> Value:
         """The low 32 bits of the product."""
-        if self.multiplier is not Multiplier.NONE:
+        if self.multiplier in (Multiplier.HIGH, Multiplier.LOW):
             return f.mul(value, constant)
         return f.builder.call(f.declare("__mulsi3", [I32, I32], I32), [value, constant])
+
+    def factor(self, f: Function, value: Value, squares: Value) -> tuple[Value, ...]:
+        """What `add_product` takes of an input. `squares`: the table of `squares_entry`."""
+        if self.multiplier is not Multiplier.SQUARES:
+            return (value,)
+        # ab = q(b + a) - q(b - a) with q(n) = floor(n * n / 4): both sides are odd, or both even.
+        middle, doubled = f.offset(squares, 2 * _SQUARES), f.shl(value, 1)
+        return f.offset(middle, doubled), f.offset(middle, f.sub(0, doubled))
+
+    def add_product(self, f: Function, total: Value, factor: tuple[Value, ...], weight: Value) -> Value:
+        """`total` + the product of an input's `factor` and a weight."""
+        if self.multiplier is not Multiplier.SQUARES:
+            return f.add(total, self.multiply(f, factor[0], weight))
+        doubled = f.shl(weight, 1)
+        plus, minus = (f.zext(f.load(I16, pointer, doubled)) for pointer in factor)
+        return f.sub(f.add(total, plus), minus)
+
+    @property
+    def squares_entry(self) -> Argument:
+        """The table's entry of a kernel: n * n / 4 for n from -256 to 255, as halfwords; 0 where it is not used."""
+        if self.multiplier is not Multiplier.SQUARES:
+            return 0
+        return Constant((np.arange(-_SQUARES, _SQUARES) ** 2 // 4).astype("<u2").tobytes())
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         """(a * b) >> 32 of signed values."""

@@ -43,6 +43,7 @@ FIELDS = (
     "group_input",  # and from the others
     "group_output",
     *REQUANTIZE_FIELDS,
+    "squares",
 )
 
 
@@ -144,7 +145,7 @@ class DepthwiseScalar(Kernel):
                 f.store(f.load_s8(taps, i), buffer, 4 * i)
         pixel = f.integer("output_channels")
         steps = [f.integer("group_input"), f.integer("group_output")]
-        requantized = Requantizer(self.core, self.form).emitter(f)
+        requantized, squares = Requantizer(self.core, self.form).emitter(f), f.pointer("squares")
 
         def row(_: Value, carried: list[Value]) -> list[Value]:
             base, output = carried
@@ -156,7 +157,7 @@ class DepthwiseScalar(Kernel):
             def group(target: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
                 *rows, step_input, step_output = carried
                 if self.weights is Weights.LOOP:
-                    sums = self._looped(f, rows[0], taps, bias)
+                    sums = self._looped(f, rows[0], taps, bias, squares)
                 else:
                     sums = self._unrolled(f, rows, taps, bias, held, buffer)
                 place = target
@@ -198,7 +199,7 @@ class DepthwiseScalar(Kernel):
                     sums[p] = f.add(sums[p], self.core.multiply(f, x, factor))
         return sums
 
-    def _looped(self, f: KernelFunction, base: Value, taps: Value, bias: Value) -> list[Value]:
+    def _looped(self, f: KernelFunction, base: Value, taps: Value, bias: Value, squares: Value) -> list[Value]:
         def row(_: Value, carried: list[Value]) -> list[Value]:
             start, tap, *sums = carried
 
@@ -207,7 +208,7 @@ class DepthwiseScalar(Kernel):
                 factor = f.load_u8(tap) if self.biased else f.load_s8(tap)
                 for p in range(self.pixels):
                     x = self.core.load_input(f, at, p * self.stride)
-                    sums[p] = f.add(sums[p], self.core.multiply(f, x, factor))
+                    sums[p] = self.core.add_product(f, sums[p], self.core.factor(f, x, squares), factor)
                     if self.biased:
                         sums[p] = f.sub(sums[p], f.shl(x, 7))
                 return [f.offset(at, f.integer("tap_column")), f.offset(tap, 1), *sums]

@@ -100,6 +100,7 @@ def _lower(core: ScalarCore, blocking: DepthwiseBlocking, layer: DepthwiseConv2D
         "group_input": pixels * w.stride_width,
         "group_output": pixels * w.output_channels,
         **table.entries,
+        "squares": core.squares_entry,
     }
     call = KernelCall(kernel, tuple(values[name] for name in DepthwiseScalar.parameters))
     overlaps = (of_channels(w),) if layer.multiplier == 1 else ()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from compiler.codegen.builder import Function, Value
@@ -12,7 +11,7 @@ from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
 from compiler.kernels.scalar import coded_lowering, conv_pairs_lowering
 from compiler.kernels.scalar import conv_lowering as conv_scalar_lowering
 from compiler.kernels.scalar.conv_product import Blocking, Product, conv_product, fully_connected_product
-from compiler.kernels.scalar.core import Multiplier, ScalarCore
+from compiler.kernels.scalar.core import ScalarCore
 from compiler.kernels.scalar.depthwise_lowering import DepthwiseBlocking, lower_depthwise_conv_2d
 from compiler.kernels.winograd import lowering_scalar as winograd_lowering_scalar
 from compiler.kernels.winograd.lowering_scalar import WinogradForms
@@ -20,7 +19,8 @@ from compiler.kernels.winograd.lowering_scalar import WinogradForms
 
 @dataclass(frozen=True)
 class ScalarIsa:
-    """An `Isa` made of a core's primitives and the block shapes that suit it."""
+    """An `Isa` made of a core's primitives and the block shapes that suit it. `coded`: weights may be code. `other`:
+    further lowerings, by other primitives of the same core."""
 
     name: str
     core: ScalarCore
@@ -28,24 +28,26 @@ class ScalarIsa:
     depthwise: DepthwiseBlocking
     winograd: WinogradForms | None = None
     has_float_unit: bool = False
+    coded: bool = False
+    other: ScalarIsa | None = None
 
     @property
     def options(self) -> CompileOptions:
         return self.core.options
 
     def conv_2d(self, layer: Conv2D) -> Lowered:
-        direct = self._product(conv_product(layer))
-        if self.winograd is None:
-            return direct
-        others = winograd_lowering_scalar.alternatives(self.core, self.winograd, layer)
-        return replace(direct, alternatives=(*direct.alternatives, *others))
+        winograd = winograd_lowering_scalar.alternatives(self.core, self.winograd, layer) if self.winograd else ()
+        other = self.other.conv_2d(layer) if self.other else None
+        return _with(self._product(conv_product(layer)), *winograd, other)
 
     def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
-        lowered = lower_depthwise_conv_2d(self.core, self.depthwise, layer)
-        return self._with_coded(lowered, lambda: coded_lowering.lower_depthwise(layer))
+        coded = coded_lowering.lower_depthwise(layer) if self.coded else None
+        other = self.other.depthwise_conv_2d(layer) if self.other else None
+        return _with(lower_depthwise_conv_2d(self.core, self.depthwise, layer), coded, other)
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:
-        return self._product(fully_connected_product(layer))
+        other = self.other.fully_connected(layer) if self.other else None
+        return _with(self._product(fully_connected_product(layer)), other)
 
     def _product(self, product: Product) -> Lowered:
         """The quickest lowering within the scratch memory that a layer may take without asking, without a table for
@@ -57,13 +59,8 @@ class ScalarIsa:
         spared = product.spared(self.core)
         tables = [c.with_table(spared) for c in (first, *others)] if spared else []
         lowered = (c.lowered() for c in (first, *others, *tables))
-        chosen = replace(next(lowered), alternatives=tuple(lowered))
-        return self._with_coded(chosen, lambda: coded_lowering.lower(product))
-
-    def _with_coded(self, lowered: Lowered, coded: Callable[[], Lowered | None]) -> Lowered:
-        """With an alternative whose weights are code, where the core cannot multiply."""
-        other = coded() if self.core.multiplier is Multiplier.NONE else None
-        return replace(lowered, alternatives=(*lowered.alternatives, other)) if other is not None else lowered
+        coded = coded_lowering.lower(product) if self.coded else None
+        return _with(replace(next(lowered), alternatives=tuple(lowered)), coded)
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         """(a * b) >> 32 of signed i32 values."""
@@ -72,3 +69,9 @@ class ScalarIsa:
     def saturate_int8(self, f: Function, value: Value) -> Value:
         """An i32 clamped to -128..127."""
         return self.core.saturate_int8(f, value)
+
+
+def _with(lowered: Lowered, *others: Lowered | None) -> Lowered:
+    """With others, and theirs, as further alternatives."""
+    more = [each for other in others if other for each in (replace(other, alternatives=()), *other.alternatives)]
+    return replace(lowered, alternatives=(*lowered.alternatives, *more))

@@ -158,6 +158,20 @@ def test_tables_agree_with_the_reference(core: str, tmp_path: Path) -> None:
     check(core, layers, tables, tmp_path)
 
 
+def test_squares_agree_with_the_reference(tmp_path: Path) -> None:
+    """Products from a table of squares, on the core without multiplier."""
+    layers: list[Layer] = [*CONVOLUTIONS, *DEPTHWISE, *FULLY_CONNECTED]
+    quick = [
+        next(
+            o
+            for o in lower("rv32ec", layer).alternatives
+            if isinstance(o.calls[0].kernel, ConvScalar | DepthwiseScalar)
+        )
+        for layer in layers
+    ]
+    check("rv32ec", layers, quick, tmp_path)
+
+
 @pytest.mark.parametrize("core", CORES)
 def test_instructions_do_not_depend_on_the_input(core: str, tmp_path: Path) -> None:
     layers: list[Layer] = [*CONVOLUTIONS[::3], *DEPTHWISE[::3], *FULLY_CONNECTED[::3]]
