@@ -2,13 +2,15 @@
 """The arena plan: buffers with lifetimes become offsets; an independent checker and the lower bound go with it.
 
 Buffers that live at once are disjoint, but for sharings: an output may lie over an input that dies where the output is
-born, at the distance that the kernel allows.
+born, at the distance that the kernel allows. An arena in several banks of memory is planned as one, with walls that no
+buffer crosses; what a bank has left over is then taken out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from compiler.arena_proof import is_impossible
 from compiler.placement import ALIGNMENT, Neighbours, aligned, search, size_of
@@ -48,23 +50,28 @@ class Sharing:
 
 @dataclass(frozen=True)
 class ArenaPlan:
-    """Offsets in bytes, in the order of the buffers; no plan can have fewer bytes than `lower_bound`."""
+    """Offsets in bytes, in the order of the buffers; no plan can have fewer bytes than `lower_bound`. At each of the
+    `walls` the next bank begins."""
 
     buffers: tuple[Buffer, ...]
     offsets: tuple[int, ...]
     bytes: int
     lower_bound: int
     sharings: tuple[Sharing, ...] = ()
+    walls: tuple[int, ...] = ()
 
 
-def plan_arena(buffers: Sequence[Buffer], sharings: Sequence[Sharing] = (), attempts: int = 2000) -> ArenaPlan:
+def plan_arena(
+    buffers: Sequence[Buffer], sharings: Sequence[Sharing] = (), attempts: int = 2000, banks: Sequence[int] = ()
+) -> ArenaPlan:
     """Places buffers so that none that live at once overlap unless by a sharing, trying orders until the lower bound
-    is met.
+    is met. `banks`: what each bank holds at most, in bytes, but for the last, which takes what is left.
 
     Deterministic: the random orders come from a fixed seed. The plan is verified before it is returned.
     """
     sharings = [s for s in sharings if buffers[s.output].first == buffers[s.input].last]
-    bound, graph = lower_bound(buffers, sharings), _neighbours(buffers, sharings)
+    walls = list(accumulate(bank // ALIGNMENT * ALIGNMENT for bank in banks))
+    bound, graph = lower_bound(buffers, sharings), _neighbours(buffers, sharings, walls)
     for tries in (attempts // 10, attempts):
         offsets = search(graph, bound, tries)
         size = size_of(graph, offsets)
@@ -72,9 +79,22 @@ def plan_arena(buffers: Sequence[Buffer], sharings: Sequence[Sharing] = (), atte
             bound = size
         if size <= bound:
             break
-    plan = ArenaPlan(tuple(buffers), tuple(offsets), size, bound, tuple(sharings))
+    plan = _closed_up(ArenaPlan(tuple(buffers), tuple(offsets), size, bound, tuple(sharings), tuple(walls)))
     check_plan(plan)
     return plan
+
+
+def _closed_up(plan: ArenaPlan) -> ArenaPlan:
+    """The plan without what is unused at the end of each bank but the last."""
+    limits, moved, walls = (0, *plan.walls), [0] * len(plan.offsets), []
+    end = 0
+    for start, limit in zip(limits, (*plan.walls, plan.bytes), strict=True):
+        inside = [i for i, offset in enumerate(plan.offsets) if start <= offset < max(limit, start + 1)]
+        for i in inside:
+            moved[i] = plan.offsets[i] - start + end
+        end += max((aligned(plan.offsets[i] + plan.buffers[i].bytes) - start for i in inside), default=0)
+        walls.append(end)
+    return replace(plan, offsets=tuple(moved), bytes=end, walls=tuple(walls[:-1]))
 
 
 def lower_bound(buffers: Sequence[Buffer], sharings: Sequence[Sharing] = ()) -> int:
@@ -107,6 +127,8 @@ def check_plan(plan: ArenaPlan) -> None:
             raise ValueError(
                 f"buffer {buffer.name} at {offset} is misaligned or outside the arena of {plan.bytes} bytes"
             )
+        if any(offset < wall < offset + buffer.bytes for wall in plan.walls):
+            raise ValueError(f"buffer {buffer.name} at {offset} lies in two banks")
     placed = list(zip(plan.buffers, plan.offsets, strict=True))
     for moment in range(max((b.last for b in plan.buffers), default=-1) + 1):
         alive = sorted(
@@ -131,9 +153,9 @@ def _allowed(plan: ArenaPlan, one: int, other: int, moment: int) -> bool:
     )
 
 
-def _neighbours(buffers: Sequence[Buffer], sharings: Sequence[Sharing]) -> Neighbours:
+def _neighbours(buffers: Sequence[Buffer], sharings: Sequence[Sharing], walls: Sequence[int]) -> Neighbours:
     sizes = [b.bytes for b in buffers]
-    graph = Neighbours(sizes, [b.first for b in buffers], [b.last for b in buffers])
+    graph = Neighbours(sizes, [b.first for b in buffers], [b.last for b in buffers], walls)
     for i, buffer in enumerate(buffers):
         for j, other in enumerate(buffers):
             if i < j and sizes[i] and sizes[j] and buffer.meets(other):

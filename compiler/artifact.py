@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.graph import DType
@@ -54,6 +55,29 @@ class ArenaTensor:
 
 
 @dataclass(frozen=True)
+class ArenaPart:
+    """What lies in one bank: the symbol, the offset in the arena at which it begins, and bytes."""
+
+    symbol: str
+    offset: int
+    bytes: int
+
+
+def arena_parts(prefix: str, size: int, walls: Sequence[int]) -> tuple[ArenaPart, ...]:
+    """The parts of an arena of `size` bytes in which the next bank begins at each of the `walls`. They may be empty."""
+    starts, ends = (0, *walls), (*walls, size)
+    return tuple(
+        ArenaPart(f"{prefix}_arena{f'_{number}' if number else ''}", start, end - start)
+        for number, (start, end) in enumerate(zip(starts, ends, strict=True))
+    )
+
+
+def part_of(parts: Sequence[ArenaPart], offset: int) -> ArenaPart:
+    """The part that holds the byte at an offset in the arena."""
+    return next(part for part in reversed(parts) if part.offset <= offset)
+
+
+@dataclass(frozen=True)
 class TestVector:
     """A self-test: inputs are drawn from `seed` by the generator of `compiler.selftest` (the console has the same
     one in C); `outputs` are the bytes that the NumPy reference computes, one entry an output."""
@@ -78,7 +102,8 @@ class CompiledModel:
 
     - `void <prefix>_invoke(void)` and, for stateful models, `void <prefix>_reset(void)`;
     - `T *<prefix>_input_<n>(void)` and `const T *<prefix>_output_<n>(void)`;
-    - `<prefix>_arena` (zero-initialised, 16-byte aligned, in section `.bss.<prefix>_arena`);
+    - `<prefix>_arena` (zero-initialised, 16-byte aligned, in section `.bss.<prefix>_arena`), and `<prefix>_arena_1`
+      and so on where it lies in several banks;
     - `volatile uint32_t <prefix>_dispatch`: 1 + the index of the dispatch that runs, 0 when idle.
 
     Constants are in sections `.rodata.<prefix>*`, aligned to 16 bytes. The objects reference nothing but libgcc's
@@ -102,6 +127,17 @@ class CompiledModel:
     objects: tuple[ObjectFile, ...]
     vectors: tuple[TestVector, ...]
     notes: tuple[str, ...] = ()
+    arena_walls: tuple[int, ...] = ()
+    """Where in the arena the next bank begins; none: it lies in one."""
+
+    @property
+    def arena_parts(self) -> tuple[ArenaPart, ...]:
+        return arena_parts(self.prefix, self.arena_bytes, self.arena_walls)
+
+    def place(self, port: Port) -> tuple[str, int, int]:
+        """Where a port is: the symbol of a part of the arena, the bytes behind it, and its own bytes."""
+        part = part_of(self.arena_parts, port.offset)
+        return part.symbol, port.offset - part.offset, port.bytes
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def compile_graph(
     progress("schedule")
     schedule = scheduled(graph, load_isa(target), settings, len(model.data))
     progress("arena")
-    plan, inputs_kept = _plan(schedule)
+    plan, inputs_kept = _plan(schedule, settings.banks)
     offsets = dict(enumerate(plan.offsets))
     steps = tuple(_bind(d, offsets, len(schedule.buffer_bytes)) for d in schedule.dispatches)
     reset = _reset(schedule, offsets, load_isa(target))
@@ -92,6 +92,7 @@ def compile_graph(
             steps,
             tuple(Accessor(p.symbol, ArenaAddress(p.offset)) for p in (*ports_in, *ports_out)),
             reset or None,
+            plan.walls,
         ),
         target,
     )
@@ -116,11 +117,15 @@ def compile_graph(
         objects=objects,
         vectors=vectors,
         notes=graph.notes,
+        arena_walls=plan.walls,
     )
 
 
-def _plan(schedule: Schedule) -> tuple[ArenaPlan, bool]:
-    """The smallest plan; inputs survive `invoke` where that costs nothing."""
+def _plan(schedule: Schedule, banks: tuple[int, ...]) -> tuple[ArenaPlan, bool]:
+    """The smallest plan; inputs survive `invoke` where that costs nothing. Where memory is so short that the arena lies
+    in several banks, they do not."""
+    if banks:
+        return plan_arena(schedule.lifetimes(False), schedule.sharings(False), banks=banks), False
     plan, keeping = (plan_arena(schedule.lifetimes(keep), schedule.sharings(keep)) for keep in (False, True))
     return (keeping, True) if keeping.bytes <= plan.bytes else (plan, False)
 

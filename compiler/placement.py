@@ -44,11 +44,13 @@ class Gap:
 
 @dataclass
 class Neighbours:
-    """Buffers by number: sizes, lifetimes, and the gaps between those that live at once."""
+    """Buffers by number: sizes, lifetimes, and the gaps between those that live at once. The `walls` are offsets: no
+    buffer may lie on both sides of one."""
 
     sizes: Sequence[int]
     first: Sequence[int]
     last: Sequence[int]
+    walls: Sequence[int] = ()
     gaps: list[dict[int, Gap]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -122,6 +124,9 @@ def place(graph: Neighbours, order: Sequence[int]) -> list[int]:
                 beyond = base + gap.beyond(at - base)
                 if beyond != at:
                     at, settled = beyond, False
+            for wall in graph.walls:
+                if at < wall < at + graph.sizes[i]:
+                    at, settled = wall, False
         offsets[i] = at
     return offsets
 

@@ -19,11 +19,13 @@ class Optimize(Enum):
 @dataclass(frozen=True)
 class Settings:
     """`flash_bytes`: what kernels and constants may take at most, `arena_bytes`: what the arena may; None where the
-    board does not limit them."""
+    board does not limit them. `banks`: the arena lies in one bank of memory more than this has numbers, of which each
+    holds so many bytes at most, in order, and the last one what is left."""
 
     optimize: Optimize = Optimize.BALANCED
     flash_bytes: int | None = None
     arena_bytes: int | None = None
+    banks: tuple[int, ...] = ()
 
 
 DEFAULT_SETTINGS = Settings()

@@ -25,16 +25,15 @@ class InputMemory:
     parts: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, elf: Path, prefix: str, inputs: Sequence[tuple[int, int]]) -> InputMemory:
-        """Of firmware around the model `prefix`, whose inputs are at (offset, bytes) of its arena.
+    def of(cls, elf: Path, inputs: Sequence[tuple[str, int, int]]) -> InputMemory:
+        """Of firmware whose model has its inputs behind a symbol each: name, bytes behind it, bytes.
 
-        KeyError where the file has no such arena.
+        KeyError where the file has no such symbol.
         """
         symbols = Symbols(elf)
         if KEPT in symbols:
-            return cls(((symbols[KEPT].address, sum(size for _, size in inputs)),))
-        arena = symbols[f"{prefix}_arena"].address
-        return cls(tuple((arena + offset, size) for offset, size in inputs))
+            return cls(((symbols[KEPT].address, sum(size for _, _, size in inputs)),))
+        return cls(tuple((symbols[name].address + offset, size) for name, offset, size in inputs))
 
     def load(self, emulation: Emulation, row: bytes) -> None:
         """Put a row in place while the firmware waits for a command. ValueError for a row of another size."""

@@ -101,11 +101,11 @@ def profile(
     dispatches: int,
     rows: Iterable[bytes],
     limit_s: float = 600.0,
-    inputs: Sequence[tuple[int, int]] = (),
+    inputs: Sequence[tuple[str, int, int]] = (),
 ) -> Profile:
     """Count the instructions of one inference for each row of input bytes.
 
-    Rows go over the console, or where `inputs` (offset and bytes of each in the arena) is given into memory.
+    Rows go over the console, or where `inputs` (as InputMemory takes them) is given into memory.
     EmulatorError, ConsoleError and ProfileError where the run fails.
     """
     rows = list(rows)
@@ -118,7 +118,7 @@ def profile(
                 emulation.resume()
                 console = Console(emulation, WINDOW, timeouts)
                 console.wait_ready()
-                memory = InputMemory.of(elf, prefix, inputs) if inputs else None
+                memory = InputMemory.of(elf, inputs) if inputs else None
                 load = None if memory is None else partial(memory.load, emulation)
                 for _ in console.run(rows, load):
                     pass

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from boards.board import MemoryKind
-from compiler.artifact import CompiledModel
+from compiler.artifact import ArenaPart, CompiledModel
 from compiler.errors import UserError
 from toolchain.archive import abi_faults
 from toolchain.bundle import Bundle
@@ -74,24 +74,34 @@ def region_faults(elf: Elf, site: Site) -> Iterator[str]:
 
 
 def arena_faults(elf: Elf, site: Site, model: CompiledModel) -> Iterator[str]:
-    """The arena whole, aligned and in RAM, and every planned tensor inside it."""
+    """The arena whole, aligned and in RAM, and every planned tensor inside it, in one bank."""
+    for part in model.arena_parts:
+        if part.bytes:
+            yield from part_faults(elf, site, part)
+    yield from overlap_faults(model)
+    for tensor in model.arena_tensors:
+        end = tensor.offset + tensor.bytes
+        if tensor.offset < 0 or end > model.arena_bytes:
+            yield f"arena: {tensor.name} ends at {end} of {model.arena_bytes} bytes"
+        if any(tensor.offset < wall < end for wall in model.arena_walls):
+            yield f"arena: {tensor.name}, {tensor.offset} to {end}, lies in two banks"
+
+
+def part_faults(elf: Elf, site: Site, part: ArenaPart) -> Iterator[str]:
+    """A part of the arena whole, aligned and in one RAM bank."""
     try:
-        arena = elf.symbol(f"{model.prefix}_arena")
+        arena = elf.symbol(part.symbol)
     except KeyError:
-        yield f"arena: {model.prefix}_arena is not in the image"
+        yield f"arena: {part.symbol} is not in the image"
         return
-    end = arena.address + model.arena_bytes
+    end = arena.address + part.bytes
     banks = [memory for memory in site.memories if memory.kind is MemoryKind.RAM]
     if not any(bank.origin <= arena.address and end <= bank.end for bank in banks):
         yield f"arena: {arena.address:#x} to {end:#x} is not inside one RAM bank"
     if arena.address % CONSTANT_ALIGNMENT:
         yield f"arena: it is at {arena.address:#x}, not a multiple of 16"
-    if arena.size and arena.size < model.arena_bytes:
-        yield f"arena: it has {arena.size} bytes, the plan needs {model.arena_bytes}"
-    yield from overlap_faults(model)
-    for tensor in model.arena_tensors:
-        if tensor.offset < 0 or tensor.offset + tensor.bytes > model.arena_bytes:
-            yield f"arena: {tensor.name} ends at {tensor.offset + tensor.bytes} of {model.arena_bytes} bytes"
+    if arena.size and arena.size < part.bytes:
+        yield f"arena: it has {arena.size} bytes, the plan needs {part.bytes}"
 
 
 def overlap_faults(model: CompiledModel) -> Iterator[str]:

@@ -61,9 +61,9 @@ class Built:
         return forms_of(self.report["inputs"])
 
     @property
-    def input_places(self) -> list[tuple[int, int]]:
-        """Offset in the arena and bytes of each input."""
-        return [(p["offset"], p["bytes"]) for p in self.report["inputs"]]
+    def input_places(self) -> list[tuple[str, int, int]]:
+        """Each input's place: a symbol of the arena, the bytes behind it, and its own bytes."""
+        return [(name, behind, size) for name, behind, size in (p["place"] for p in self.report["inputs"])]
 
     @property
     def outputs(self) -> tuple[TensorForm, ...]:
@@ -124,7 +124,7 @@ def powered(built: Built, seconds: float) -> Iterator[Powered]:
             emulation.resume()
             console = Console(emulation, WINDOW, Timeouts(infer_s=INFER_SECONDS))
             console.wait_ready()
-            yield Powered(built, console, emulation, stack, InputMemory.of(built.elf, built.prefix, built.input_places))
+            yield Powered(built, console, emulation, stack, InputMemory.of(built.elf, built.input_places))
     except (ConsoleError, EmulatorError) as error:
         raise CheckFailed(f"{built.elf.name} on {built.board.name} under the emulator: {error}") from error
 

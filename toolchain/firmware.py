@@ -63,7 +63,7 @@ def build_firmware(
     if not board.emulator.native:
         twin = link_image(compiler, twin_site(board), inputs)
         check_image(twin, bundle)
-    sizes = sizes_of(image)
+    sizes = sizes_of(image, bundle)
     report = report_of(image, bundle, sizes, options, compiler.version())
     write_report(out / "report.json", report)
     return FirmwareResult(

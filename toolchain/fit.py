@@ -22,10 +22,11 @@ class Overflow:
 class DoesNotFit(UserError):
     """The image does not fit: every region at fault, and the smallest board that has the memory.
 
-    `flash_bytes` and `ram_bytes` are how many bytes too many there are of each kind.
+    `flash_bytes` and `ram_bytes` are how many bytes too many there are of each kind, `overflows` of each region.
     """
 
     def __init__(self, site: Site, bundle: Bundle, overflows: tuple[Overflow, ...], boards: tuple[Board, ...]) -> None:
+        self.overflows = overflows
         regions = {memory.name: memory for memory in site.memories}
         lines = [_line(regions[overflow.region], overflow, bundle) for overflow in overflows]
         self.flash_bytes, self.ram_bytes = (

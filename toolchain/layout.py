@@ -16,18 +16,41 @@ from toolchain.site import Site
 
 
 @dataclass(frozen=True)
+class ArenaSection:
+    """What of the arena is in one bank: the section's name, the symbols in it and their bytes."""
+
+    name: str
+    bank: Memory
+    symbols: tuple[str, ...]
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Layout:
-    """`constants_bank`: the RAM that start-up copies the model's constants to; None where they stay in flash.
+    """`arena_banks`: one, or one for each part of an only model's arena. `constants_bank`: the RAM that start-up copies
+    the model's constants to; None where they stay in flash.
     `keeps_input`: the console holds a copy of the input, since the inference overwrites it."""
 
-    arena_bank: Memory
+    arena_banks: tuple[Memory, ...]
     keeps_input: bool
     constants_bank: Memory | None = None
+
+    def arena_sections(self, bundle: Bundle) -> tuple[ArenaSection, ...]:
+        """One a bank."""
+        if len(self.arena_banks) == 1:
+            symbols = tuple(part.symbol for model in bundle.arenas for part in model.arena_parts)
+            return (ArenaSection("arena", self.arena_banks[0], symbols, bundle.arena_bytes),)
+        parts = bundle.first.arena_parts
+        return tuple(
+            ArenaSection(f"arena_{number}" if number else "arena", bank, (part.symbol,), part.bytes)
+            for number, (bank, part) in enumerate(zip(self.arena_banks, parts, strict=True))
+        )
 
 
 def layouts(site: Site, bundle: Bundle, options: FirmwareOptions) -> Iterator[Layout]:
     """Every layout worth trying, in order. The arena goes to the bank that the user names, else to the first of the
-    board's preference that takes it; a copy of the input is kept where the model overwrites it and room is left.
+    board's preference that takes it; its parts, where it has several, to the board's preferred banks in order. A copy
+    of the input is kept where the model overwrites it and room is left.
 
     UserError for a bank that the board does not have.
     """
@@ -40,15 +63,17 @@ def layouts(site: Site, bundle: Bundle, options: FirmwareOptions) -> Iterator[La
             allowed=", ".join(f"{bank.name} ({bank.size} bytes)" for bank in site.banks),
         )
     ordered = [named[name] for name in ((options.arena,) if options.arena else site.board.arena_banks)]
-    arenas = [bank for bank in ordered if bank.size >= bundle.arena_bytes] or ordered[:1]
+    parts = len(bundle.first.arena_parts)
+    wide = [(bank,) for bank in ordered if bank.size >= bundle.arena_bytes] or [(ordered[0],)]
+    arenas = [tuple(ordered[:parts])] if parts > 1 else wide
     constants: list[Memory | None] = [None]
     if options.weights == "ram":
-        wide = [bank for bank in site.banks if bank.size >= bundle.constants_bytes]
-        constants = [*(wide or sorted(site.banks, key=lambda bank: -bank.size)[:1])]
+        large = [bank for bank in site.banks if bank.size >= bundle.constants_bytes]
+        constants = [*(large or sorted(site.banks, key=lambda bank: -bank.size)[:1])]
     for keeps_input in _copies(bundle, options):
-        for arena in arenas:
+        for banks in arenas:
             for bank in constants:
-                yield Layout(arena, keeps_input, bank)
+                yield Layout(banks, keeps_input, bank)
 
 
 def _copies(bundle: Bundle, options: FirmwareOptions) -> tuple[bool, ...]:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from boards.board import Memory
 from compiler.errors import UserError
 from toolchain import sources
 from toolchain.archive import check_libraries
@@ -88,7 +89,8 @@ def _firmware(compiler: Compiler, site: Site, inputs: Inputs, layout: Layout) ->
 
 
 def _startup(compiler: Compiler, site: Site, inputs: Inputs, layout: Layout) -> Path:
-    return _compile(compiler, f"{site.file}_startup.S", sources.startup(site, layout, inputs.options.application))
+    text = sources.startup(site, inputs.bundle, layout, inputs.options.application)
+    return _compile(compiler, f"{site.file}_startup.S", text)
 
 
 def _form(compiler: Compiler, site: Site) -> list[Path]:
@@ -122,7 +124,7 @@ def _link_stable(
     """
     to = compiler.directory / f"{site.file}.elf"
     script = compiler.directory / f"{site.file}.ld"
-    roomy = replace(site, memories=tuple(replace(memory, size=memory.size + SPARE_BYTES) for memory in site.memories))
+    roomy = replace(site, memories=_grown(site.memories))
     size = 0
     for place in (roomy, *[site] * LINKS):
         layout_there = _in(place, layout)
@@ -141,11 +143,21 @@ def _link_stable(
     raise RuntimeError(f"the stack of {site.file}.elf does not settle: {size} bytes after {LINKS} links")
 
 
+def _grown(memories: tuple[Memory, ...]) -> tuple[Memory, ...]:
+    """The regions with room to spare, moved so far that none runs into the next."""
+    ordered = sorted(memories, key=lambda memory: memory.origin)
+    return tuple(
+        replace(memory, origin=memory.origin + SPARE_BYTES * ordered.index(memory), size=memory.size + SPARE_BYTES)
+        for memory in memories
+    )
+
+
 def _in(site: Site, layout: Layout) -> Layout:
     """The layout in terms of the site's own regions."""
     banks = {bank.name: bank for bank in site.banks}
     constants = None if layout.constants_bank is None else banks[layout.constants_bank.name]
-    return replace(layout, arena_bank=banks[layout.arena_bank.name], constants_bank=constants)
+    arena = tuple(banks[bank.name] for bank in layout.arena_banks)
+    return replace(layout, arena_banks=arena, constants_bank=constants)
 
 
 def _overflows(text: str, inputs: Inputs) -> tuple[Overflow, ...]:

@@ -38,7 +38,7 @@ def report_of(image: Image, bundle: Bundle, sizes: Sizes, options: FirmwareOptio
         "flash": asdict(sizes.flash),
         "ram": asdict(sizes.ram),
         "banks": {
-            "arena": image.layout.arena_bank.name,
+            "arena": " + ".join(bank.name for bank in image.layout.arena_banks),
             "constants": image.layout.constants_bank.name if image.layout.constants_bank else image.site.constants.name,
             "stack": image.site.banks[0].name,
         },
@@ -80,10 +80,11 @@ def _model_part(model: CompiledModel) -> dict[str, Any]:
             "sha256": model.sha256,
             "stateful": model.stateful,
         },
-        "inputs": [_port(port) for port in model.inputs],
-        "outputs": [_port(port) for port in model.outputs],
+        "inputs": [_port(model, port) for port in model.inputs],
+        "outputs": [_port(model, port) for port in model.outputs],
         "arena": {
             "bytes": model.arena_bytes,
+            "walls": list(model.arena_walls),
             "lower_bound": model.arena_lower_bound,
             "tensors": [asdict(tensor) for tensor in model.arena_tensors],
         },
@@ -91,8 +92,8 @@ def _model_part(model: CompiledModel) -> dict[str, Any]:
     }
 
 
-def _port(port: Port) -> dict[str, Any]:
-    return {**asdict(port), "dtype": port.dtype.value}
+def _port(model: CompiledModel, port: Port) -> dict[str, Any]:
+    return {**asdict(port), "dtype": port.dtype.value, "place": list(model.place(port))}
 
 
 def _dispatch(dispatch: DispatchInfo) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from boards.board import MemoryKind
+from toolchain.bundle import Bundle
 from toolchain.link import Image
 
 
@@ -36,7 +37,7 @@ class Sizes:
     ram: RamUse
 
 
-def sizes_of(image: Image) -> Sizes:
+def sizes_of(image: Image, bundle: Bundle) -> Sizes:
     """The image's use of its site's memories."""
     limits = {
         is_ram: sum(memory.size for memory in image.site.memories if (memory.kind is MemoryKind.RAM) == is_ram)
@@ -44,7 +45,8 @@ def sizes_of(image: Image) -> Sizes:
     }
     flash = sum(len(segment.data) for segment in image.elf.segments)
     constants = _size(image, ".constants")
-    arena, stack = _size(image, ".arena"), _size(image, ".stack")
+    arena = sum(_size(image, f".{section.name}") for section in image.layout.arena_sections(bundle))
+    stack = _size(image, ".stack")
     ram_regions = [memory for memory in image.site.memories if memory.kind is MemoryKind.RAM]
     ram = sum(
         section.size

@@ -110,7 +110,7 @@ def interface() -> str:
     return render("firmware.h", {})
 
 
-def startup(site: Site, layout: Layout, application: str) -> str:
+def startup(site: Site, bundle: Bundle, layout: Layout, application: str) -> str:
     """Vectors and start-up, for the C preprocessor and the assembler. Only the user's own sources can have
     constructors to run."""
     words = 16 + len(site.board.vectors)
@@ -122,7 +122,7 @@ def startup(site: Site, layout: Layout, application: str) -> str:
         "guard": guard_of(site.board).protection.value,
         "constructors": application == "app",
         "float_handlers": application == "app",
-        "arena_apart": layout.arena_bank != site.banks[0],
+        "arenas_apart": [s.name for s in layout.arena_sections(bundle) if s.bank != site.banks[0]],
         "constants_apart": layout.constants_bank is not None,
         "vector_alignment": max(128, 1 << (4 * words - 1).bit_length()),
     }
@@ -216,8 +216,7 @@ def linker_script(site: Site, bundle: Bundle, layout: Layout, stack_bytes: int, 
         "constants": site.constants,
         "constants_bank": layout.constants_bank,
         "ram": site.banks[0],
-        "arena_bank": layout.arena_bank,
-        "arena_apart": layout.arena_bank != site.banks[0],
+        "arena_sections": layout.arena_sections(bundle),
         "form": _form(site),
         "guard": guard_of(site.board),
         "stack_bytes": stack_bytes,

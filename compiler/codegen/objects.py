@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from compiler.artifact import ObjectFile
+from compiler.artifact import ArenaPart, ObjectFile, arena_parts, part_of
 from compiler.codegen.builder import I8, I32, PTR, Function
 from compiler.codegen.host import host_layout
 from compiler.codegen.machine import Unit, generate
@@ -55,6 +55,8 @@ class Program:
     steps: tuple[tuple[BoundCall, ...], ...]
     accessors: tuple[Accessor, ...]
     reset: tuple[BoundCall, ...] | None = None
+    arena_walls: tuple[int, ...] = ()
+    """Where in the arena the next bank of memory begins."""
 
     @property
     def calls(self) -> tuple[BoundCall, ...]:
@@ -105,9 +107,7 @@ def _kernel_unit(kernel: Kernel, target: Target) -> Unit:
 
 def _main_unit(program: Program, target: Target) -> Unit:
     module = _new_module(program.prefix, target)
-    arena = ir.GlobalVariable(module, ir.ArrayType(I8, program.arena_bytes), f"{program.prefix}_arena")
-    arena.initializer = ir.Constant(arena.value_type, None)
-    arena.section, arena.align = f".bss.{program.prefix}_arena", 16
+    arena = _Arena(module, arena_parts(program.prefix, program.arena_bytes, program.arena_walls))
     running = ir.GlobalVariable(module, I32, f"{program.prefix}_dispatch")
     running.initializer, running.align = ir.Constant(I32, 0), 4
     running.section = f".bss.{program.prefix}_dispatch"
@@ -131,7 +131,7 @@ def _main_unit(program: Program, target: Target) -> Unit:
     for accessor in program.accessors:
         f = Function(module, accessor.symbol, result=PTR)
         f.function.section = f".text.{accessor.symbol}"
-        f.builder.ret(tables.address(accessor.address))
+        f.builder.ret(arena.address(accessor.address))
     return Unit(program.prefix, str(module), CompileOptions())
 
 
@@ -151,17 +151,33 @@ def _reset(module: ir.Module, program: Program, tables: _Tables) -> ir.GlobalVar
     return ready
 
 
+class _Arena:
+    """The arena's memory, one variable a part."""
+
+    def __init__(self, module: ir.Module, parts: Sequence[ArenaPart]) -> None:
+        self._parts = {part: _arena_variable(module, part) for part in parts}
+
+    def address(self, address: ArenaAddress) -> ir.Value:
+        part = part_of(list(self._parts), address.offset)
+        start, offset = self._parts[part].get_reference(), address.offset - part.offset
+        return ir.FormattedConstant(PTR, f"getelementptr (i8, ptr {start}, i32 {offset})")
+
+
+def _arena_variable(module: ir.Module, part: ArenaPart) -> ir.GlobalVariable:
+    variable = ir.GlobalVariable(module, ir.ArrayType(I8, part.bytes), part.symbol)
+    variable.initializer = ir.Constant(variable.value_type, None)
+    variable.section, variable.align = f".bss.{part.symbol}", 16
+    return variable
+
+
 class _Tables:
     """Parameter tables and constants of the main object, each stored once. Each entry of a table has the size of an
     address; integers are i32 values in its lower bytes."""
 
-    def __init__(self, module: ir.Module, prefix: str, arena: ir.GlobalVariable, entry_bytes: int) -> None:
+    def __init__(self, module: ir.Module, prefix: str, arena: _Arena, entry_bytes: int) -> None:
         self.module, self.prefix, self.arena, self.entry_bytes = module, prefix, arena, entry_bytes
         self.constants: dict[Constant, ir.GlobalVariable] = {}
         self.tables: dict[tuple[int | ArenaAddress | Constant, ...], ir.GlobalVariable] = {}
-
-    def address(self, address: ArenaAddress) -> ir.Value:
-        return ir.FormattedConstant(PTR, f"getelementptr (i8, ptr {self.arena.get_reference()}, i32 {address.offset})")
 
     def constant(self, constant: Constant) -> ir.GlobalVariable:
         if constant not in self.constants:
@@ -184,7 +200,7 @@ class _Tables:
 
     def _word(self, argument: int | ArenaAddress | Constant) -> ir.Value:
         if isinstance(argument, ArenaAddress):
-            return self.address(argument)
+            return self.arena.address(argument)
         if isinstance(argument, Constant):
             return self.constant(argument)
         return ir.Constant(ir.IntType(8 * self.entry_bytes), (argument + (1 << 31)) % (1 << 32) - (1 << 31))

@@ -251,3 +251,29 @@ def test_report_compares_two_builds(fresh: Checkout) -> None:
     assert "Against mnist_nano_int8.tflite on ch32v307" in page
     fresh.run(*GOOD, "compare=nowhere.json", "report").refused("the compare file is not there")
     fresh.run(*GOOD, "compare=models/README.md", "report").refused("this is not a report")
+
+
+def two_images() -> bytes:
+    """The largest values of an image of 35,360 bytes and of one of 6,760: more than a bank of an STM32F303CC holds."""
+    tensors = [
+        FileTensor("large", (1, 26, 34, 40), scale=0.5),
+        FileTensor("small", (1, 13, 13, 40), scale=0.5),
+        *(FileTensor(name, (1, 1, 1, 40), scale=0.5) for name in ("most of large", "most of small", "y")),
+    ]
+    pool = {"Padding": 1, "StrideH": 1, "StrideW": 1}
+    operators = [
+        FileOperator("MAX_POOL_2D", (0,), (2,), "Pool2DOptions", pool | {"FilterHeight": 26, "FilterWidth": 34}),
+        FileOperator("MAX_POOL_2D", (1,), (3,), "Pool2DOptions", pool | {"FilterHeight": 13, "FilterWidth": 13}),
+        FileOperator("ADD", (2, 3), (4,), "AddOptions", {}),
+    ]
+    return tflite_file(tensors, operators, (0, 1), (4,))
+
+
+def test_an_arena_that_no_bank_holds_is_spread(checkout: Checkout) -> None:
+    arguments = ("board=blackpill_f303", checkout.model("two.tflite", two_images()))
+    found = checkout.run(*arguments, "run")
+    assert found.code == 0, found.error
+    assert "an arena over 2 banks" in found.out and "PASS" in found.out
+    report = json.loads((checkout.folder("blackpill_f303", "two") / "report.json").read_text())
+    assert report["banks"]["arena"] == "CCM + RAM" and report["arena"]["bytes"] > 40 * 1024
+    checkout.run(*arguments, "arena=RAM").refused("does not fit", "too many in RAM")

@@ -28,7 +28,7 @@ def test_counts_are_exact_and_repeat(firmware: Build, name: str) -> None:
     board, result = firmware(name)
     rows = [np.arange(-16, 16, dtype=np.int8).tobytes()] * 5
     counted = profile(board, result.runs, "fake", 1, rows, 60)
-    again = profile(board, result.runs, "fake", 1, rows, 60, [(input_port().offset, input_port().bytes)])
+    again = profile(board, result.runs, "fake", 1, rows, 60, [("fake_arena", input_port().offset, input_port().bytes)])
     assert counted.exact and counted.spread == 0 and counted.total > 32
     assert counted == again
     assert all(len(inference.dispatches) == 1 for inference in counted.inferences)
@@ -50,7 +50,7 @@ def check_rows_by_memory(board: Board, result: FirmwareResult) -> None:
     images = [np.random.default_rng(seed).integers(-128, 128, 32).astype(np.int8) for seed in range(6)]
     rows = [image.tobytes() for image in images]
     port = input_port()
-    memory = InputMemory.of(result.runs, "fake", [(port.offset, port.bytes)])
+    memory = InputMemory.of(result.runs, [("fake_arena", port.offset, port.bytes)])
     with Emulation(board.emulator, result.runs, 60.0) as emulation:
         emulation.resume()
         console = Console(emulation, WINDOW)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from boards.board import MemoryKind
 from boards.loader import board_names, load_board
 from compiler.artifact import CompiledModel
 from compiler.compile import compile_model
@@ -60,7 +61,8 @@ def firmware(request: Request) -> None:
 
 
 def _build(request: Request, folder: Path, options: FirmwareOptions, terminal: Terminal) -> None:
-    """Compiles and links; again with smaller arenas as long as these are what does not fit and become smaller."""
+    """Compiles and links. Where the arena is what does not fit, again: over several banks, then with smaller arenas as
+    long as they become smaller."""
     settings, arena = request.settings, None
     while True:
         compiled, *more = [_compiled(request, path, settings, terminal) for path in request.models]
@@ -73,6 +75,11 @@ def _build(request: Request, folder: Path, options: FirmwareOptions, terminal: T
             build_firmware(request.board, compiled, folder, options, tuple(more))
             return
         except DoesNotFit as fault:
+            banks = _banks(request, settings.banks, compiled, fault)
+            if banks is not None:
+                settings = replace(settings, banks=banks)
+                terminal.stage("memory", f"{fault.ram_bytes:,} bytes too many: an arena over {len(banks) + 1} banks")
+                continue
             largest = max(model.arena_bytes for model in (compiled, *more))
             if not fault.ram_bytes or (arena is not None and largest >= arena):
                 raise
@@ -89,6 +96,23 @@ def _check_arena(request: Request, model: CompiledModel) -> None:
             allowed=f"{request.arena_bytes} bytes",
             hint="allow so many bytes, or take a smaller model",
         )
+
+
+def _banks(
+    request: Request, tried: tuple[int, ...], compiled: CompiledModel, fault: DoesNotFit
+) -> tuple[int, ...] | None:
+    """How much of the arena each of the board's banks shall hold, but for the last, after `tried` did not fit; None
+    where several banks cannot help, or the user has named one."""
+    banks = {m.name: m for m in request.board.memories if m.kind is MemoryKind.RAM}
+    order = [banks[name] for name in request.board.arena_banks]
+    alone = len(order) == 1 or request.arena or request.more
+    if alone or not fault.ram_bytes or compiled.arena_bytes > sum(bank.size for bank in order):
+        return None
+    if not tried:
+        return tuple(bank.size for bank in order[:-1])
+    over = {overflow.region: -(-overflow.bytes // ALIGNMENT) * ALIGNMENT for overflow in fault.overflows}
+    fewer = tuple(size - over.get(bank.name, 0) for bank, size in zip(order, tried, strict=False))
+    return fewer if fewer != tried and min(fewer) >= 0 else None
 
 
 def _compiled(request: Request, path: Path, settings: Settings, terminal: Terminal) -> CompiledModel:
