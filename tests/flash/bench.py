@@ -31,8 +31,8 @@ def image(size: int, seed: int = 0) -> bytes:
     return random.Random(seed).randbytes(size)
 
 
-def settings(flashing: Flashing, unprotect: bool = False, resume: bool = False) -> Settings:
-    return Settings(flashing, 115200, Wiring(), unprotect, resume, PATIENCE)
+def settings(flashing: Flashing, unprotect: bool = False, resume: bool = False, patience: float = PATIENCE) -> Settings:
+    return Settings(flashing, 115200, Wiring(), unprotect, resume, patience)
 
 
 def flash_device(
@@ -43,11 +43,12 @@ def flash_device(
     unprotect: bool = False,
     at: int = 0,
     resume: bool = False,
+    patience: float = PATIENCE,
 ) -> Outcome:
     """Flashes `data` at offset `at` of the flash, over a pseudo terminal."""
     with plugged(device, faults) as plug, open_port(plug.name) as port:
         plan = plan_of(Image(flashing.origin + at, data), flashing)
-        return flash(port, plan, settings(flashing, unprotect, resume), lambda *_: None)
+        return flash(port, plan, settings(flashing, unprotect, resume, patience), lambda *_: None)
 
 
 def erase_device(device: Device, flashing: Flashing) -> None:

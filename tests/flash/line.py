@@ -14,6 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+BITS_A_BYTE = 11
+"""Start bit, data, parity, stop bit."""
+BURST = 32
+"""Bytes that arrive at once where they take their time."""
+
 
 class HungUp(Exception):
     """The host is gone, or the test is over."""
@@ -22,7 +27,7 @@ class HungUp(Exception):
 @dataclass(frozen=True)
 class Faults:
     """Shares of bytes, in both directions, from `after` bytes on. `cut`: after that many bytes nothing passes.
-    `stall_s` is a pause before one answer in twenty. `baud`: bytes take their time (11 bits each)."""
+    `stall_s` is a pause before one answer in twenty. `baud`: bytes take their time."""
 
     seed: int = 1
     lost: float = 0.0
@@ -59,6 +64,7 @@ class Line:
                         raise HungUp from error
                     time.sleep(0.01)  # nobody has the other end open at the moment
                     continue
+                self._free_at = max(self._free_at, time.monotonic())
                 self._inbox += self._disturb(data)
                 end = None if timeout_s is None else time.monotonic() + timeout_s
             elif end is not None and time.monotonic() > end:
@@ -70,17 +76,20 @@ class Line:
     def give(self, data: bytes) -> None:
         if self._faults.stall_s and self._random.random() < 0.05:
             time.sleep(self._faults.stall_s)
-        out = self._disturb(data)
-        try:
-            while out:
-                out = out[os.write(self._master, out) :]
-        except OSError as error:
-            raise HungUp from error
+        self._free_at = max(self._free_at, time.monotonic())
+        at_once = BURST if self._faults.baud else max(1, len(data))
+        for at in range(0, len(data), at_once):
+            out = self._disturb(data[at : at + at_once])
+            try:
+                while out:
+                    out = out[os.write(self._master, out) :]
+            except OSError as error:
+                raise HungUp from error
 
     def _disturb(self, data: bytes) -> bytes:
         faults = self._faults
         if faults.baud:
-            self._free_at = max(self._free_at, time.monotonic()) + 11 * len(data) / faults.baud
+            self._free_at += BITS_A_BYTE * len(data) / faults.baud
             time.sleep(max(0.0, self._free_at - time.monotonic()))
         out = bytearray()
         for byte in data:

@@ -3,37 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from boards.flashing import Flashing
-from tests.flash.bench import flash_device, flashing_of, image
+from tests.flash.bench import flash_device
 from tests.flash.line import Faults
-from tests.flash.lpc_device import LpcDevice
-from tests.flash.smp_device import SmpDevice
-from tests.flash.stm32_device import Stm32Device
-from tests.flash.wch_device import WchDevice
-from tests.flash.xmodem_device import XmodemDevice
+from tests.flash.rigs import RIGS
 from toolchain.flash.errors import FlashError
-from toolchain.mcuboot_image import with_header
 
 SIZE = 1500
-BLUEPILL, V307 = flashing_of("bluepill"), flashing_of("ch32v307")
-XMODEM = replace(BLUEPILL, protocol="xmodem", word=1)
-LPC1768 = flashing_of("lpc1768")
-LPC8XX = replace(LPC1768, protocol="lpc8xx", word=64)
-MCUBOOT = flashing_of("nrf52840dk_mcuboot")
-Rig = Stm32Device | WchDevice | LpcDevice | SmpDevice | XmodemDevice
-RIGS: dict[str, tuple[Flashing, Callable[[Flashing], Rig]]] = {
-    "stm32": (BLUEPILL, Stm32Device),
-    "wch": (V307, WchDevice),
-    "lpc": (LPC1768, LpcDevice),
-    "lpc8xx": (LPC8XX, lambda flashing: LpcDevice(flashing, plain=True, hidden=0)),
-    "smp": (MCUBOOT, SmpDevice),
-    "xmodem": (XMODEM, lambda _: XmodemDevice()),
-}
 GENTLE = (Faults(), Faults(lost=0.001), Faults(flipped=0.001), Faults(stall_s=0.1))
 HARSH = tuple(
     replace(faults, seed=seed)
@@ -45,19 +24,34 @@ CUTS = tuple(Faults(cut=cut) for cut in range(20, 5000, 530))
 
 def attempt(protocol: str, faults: Faults) -> bool:
     """Whether the session called itself good; asserts that it then was."""
-    flashing, make = RIGS[protocol]
-    data = image(SIZE, faults.seed)
-    if flashing is MCUBOOT:
-        data = with_header(data)
-    device = make(flashing)
+    rig = RIGS[protocol]
+    device, data = rig.device(rig.flashing), rig.image(SIZE, faults.seed)
     try:
-        flash_device(device, flashing, data, faults)
+        flash_device(device, rig.flashing, data, faults)
     except FlashError as error:
         assert str(error)
         return False
-    held = device.received if isinstance(device, XmodemDevice) else device.flash.read(flashing.origin, len(data))
-    assert held[: len(data)] == data
+    assert rig.held(device, len(data)) == data
     return True
+
+
+@pytest.mark.parametrize("protocol", tuple(RIGS))
+@pytest.mark.parametrize("change", (-1, 0, 1))
+def test_images_about_as_large_as_a_sector(protocol: str, change: int) -> None:
+    written(protocol, RIGS[protocol].flashing.sectors[0].size + change)
+
+
+@pytest.mark.parametrize("protocol", tuple(RIGS))
+def test_images_of_one_byte_and_of_the_whole_flash(protocol: str) -> None:
+    written(protocol, 1)
+    written(protocol, RIGS[protocol].room)
+
+
+def written(protocol: str, size: int) -> None:
+    rig = RIGS[protocol]
+    device, data = rig.device(rig.flashing), rig.image(size)
+    flash_device(device, rig.flashing, data)
+    assert rig.held(device, len(data)) == data
 
 
 @pytest.mark.parametrize("protocol", tuple(RIGS))

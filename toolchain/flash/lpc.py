@@ -113,6 +113,9 @@ class Lpc:
         blocks, at = [], 0
         while at < len(data):
             size = next((s for s in self._variant.blocks if s <= len(data) - at), self._variant.blocks[-1])
+            if self._hidden and address + at == self._flashing.origin:
+                # This one is read back from RAM besides.
+                size = min(s for s in self._variant.blocks if s >= self._hidden)
             blocks.append((at, size))
             at += size
         done = 0
