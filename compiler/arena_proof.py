@@ -50,9 +50,7 @@ class _Proof:
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
 
-    def fails(
-        self, least: list[int], most: list[int], steps: list[_Step], choices: list[Choice], depth: int
-    ) -> bool:
+    def fails(self, least: list[int], most: list[int], steps: list[_Step], choices: list[Choice], depth: int) -> bool:
         """Whether no offsets within `least`..`most` obey the steps and the choices. False where nodes run out, or too
         many choices stand one behind the other."""
         self.nodes -= 1

@@ -107,8 +107,9 @@ def pool(draft: Draft, index: int, x: FileTensor) -> bool:
     if min(sizes) < 1:
         return False
     y = draft.add((batches, *sizes, channels), x.dtype, x)
+    kinds = ("AVERAGE_POOL_2D", "MAX_POOL_2D", *(["L2_POOL_2D"] if x.dtype == "float32" else []))
     return draft.operator(
-        draft.choice("AVERAGE_POOL_2D", "MAX_POOL_2D"), (index,), (y,), "Pool2DOptions", Padding=0 if same else 1,
+        draft.choice(*kinds), (index,), (y,), "Pool2DOptions", Padding=0 if same else 1,
         FilterHeight=kernel[0], FilterWidth=kernel[1], StrideH=stride[0], StrideW=stride[1],
         FusedActivationFunction=clamp(draft),
     )  # fmt: skip

@@ -84,12 +84,23 @@ def space_to_batch(draft: Draft, index: int, x: FileTensor) -> bool:
 
 
 def cumsum(draft: Draft, index: int, x: FileTensor) -> bool:
-    if x.dtype != "float32":
+    if x.dtype not in ("int8", "float32"):
         return False
-    y = draft.add(x.shape, x.dtype)
-    axis = draft.ints(draft.integer(0, len(x.shape) - 1))
+    axis = draft.integer(0, len(x.shape) - 1)
+    y = draft.add(x.shape, x.dtype, scale=x.scale * x.shape[axis] ** 0.5)
     options = {"Exclusive": draft.chance(0.5), "Reverse": draft.chance(0.5)}
-    return draft.operator("CUMSUM", (index, axis), (y,), "CumsumOptions", **options)
+    return draft.operator("CUMSUM", (index, draft.ints(axis)), (y,), "CumsumOptions", **options)
+
+
+def add_n(draft: Draft, index: int, x: FileTensor) -> bool:
+    if x.dtype not in ("int8", "float32"):
+        return False
+    parts = [index]
+    for _ in range(draft.integer(1, 4)):
+        other = draft.constant(draft.values(x.shape, x.dtype), x.scale, zero_point=x.zero_point)
+        parts.append(draft.choice(index, other))
+    y = draft.add(x.shape, x.dtype, scale=x.scale * len(parts) ** 0.5)
+    return draft.operator("ADD_N", parts, (y,), "AddNOptions")
 
 
 def squared_difference(draft: Draft, index: int, x: FileTensor) -> bool:
@@ -126,6 +137,7 @@ STEPS = {
     "unpack": unpack,
     "space_to_batch": space_to_batch,
     "cumsum": cumsum,
+    "add_n": add_n,
     "squared_difference": squared_difference,
     "normalised": normalised,
     "cast": cast,

@@ -103,20 +103,29 @@ class RunningSumKernel(AlongKernel):
         kind = f"{'_exclusive' if self.exclusive else ''}{'_reverse' if self.reverse else ''}"
         return f"running_sum_{self.element.value}{kind}"
 
-    def line(self, f: KernelFunction, source: Value, target: Value) -> None:
-        is_float = self.element is Element.FLOAT32
-        zero = f.float(0.0) if is_float else f.const(0, I64 if self.element is Element.INT64 else f.const(0).type)
+    def first(self, f: KernelFunction) -> Value:
+        """The sum before the first element."""
+        if self.element is Element.FLOAT32:
+            return f.float(0.0)
+        return f.const(0, I64) if self.element is Element.INT64 else f.const(0)
 
+    def following(self, f: KernelFunction, total: Value, value: Value) -> Value:
+        return f.fadd(total, value) if self.element is Element.FLOAT32 else f.add(total, value)
+
+    def finished(self, f: KernelFunction, total: Value) -> Value:
+        """The output for a sum."""
+        return total
+
+    def line(self, f: KernelFunction, source: Value, target: Value) -> None:
         def cell(_: Value, carried: list[Value]) -> list[Value]:
             read, write, total = carried
-            value = self.element.load(f, read)
-            following = f.fadd(total, value) if is_float else f.add(total, value)
-            self.element.store(f, total if self.exclusive else following, write)
+            following = self.following(f, total, self.element.load(f, read))
+            self.element.store(f, self.finished(f, total if self.exclusive else following), write)
             step = f.integer("step")
             return [f.offset(read, step), f.offset(write, step), following]
 
         start = f.integer("start")
-        f.loop(f.integer("count"), cell, [f.offset(source, start), f.offset(target, start), zero])
+        f.loop(f.integer("count"), cell, [f.offset(source, start), f.offset(target, start), self.first(f)])
 
 
 @dataclass(frozen=True)
@@ -183,15 +192,13 @@ def arg(isa: Isa, along: Lines, element: Element, index: Element, largest: bool)
     return Lowered((call,))
 
 
-def running_sum(isa: Isa, along: Lines, element: Element, exclusive: bool, reverse: bool) -> Lowered:
-    """Running sums."""
-    step = along.inner * element.bytes
+def running_sum(kernel: RunningSumKernel, along: Lines, numbers: tuple[int, ...] = ()) -> Lowered:
+    """Running sums; `numbers` are what the kernel's parameters have behind those of a RunningSumKernel."""
+    step = along.inner * kernel.element.bytes
     skip = (along.count - 1) * step
-    ahead, start = (-step, skip) if reverse else (step, 0)
-    kernel = RunningSumKernel(isa, element, exclusive, reverse)
-    return Lowered(
-        (KernelCall(kernel, (INPUT, OUTPUT, along.outer, along.inner, along.count, ahead, skip, skip, start)),)
-    )
+    ahead, start = (-step, skip) if kernel.reverse else (step, 0)
+    walk = (INPUT, OUTPUT, along.outer, along.inner, along.count, ahead, skip, skip, start)
+    return Lowered((KernelCall(kernel, (*walk, *numbers)),))
 
 
 def top(isa: Isa, rows: int, count: int, k: int, element: Element) -> Lowered:

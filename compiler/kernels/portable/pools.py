@@ -16,6 +16,7 @@ from compiler.codegen.builder import Value
 from compiler.codegen.requantize import clamp
 from compiler.isa import Isa, VectorIsa
 from compiler.kernels.floats.functions import clamp as float_clamp
+from compiler.kernels.floats.powers import sqrt
 from compiler.kernels.kernel import Constant, KernelCall, KernelFunction, Lowered
 from compiler.kernels.overlap import of_pixels
 from compiler.kernels.portable.loops import Element, lanes_of
@@ -133,6 +134,21 @@ class AveragePoolKernel(PoolKernel):
         return divide_up if self.ties_up else divide
 
 
+class RootMeanSquarePoolKernel(AveragePoolKernel):
+    """The square root of the mean square of each window's cells, in float32."""
+
+    @property
+    def name(self) -> str:
+        return f"root_mean_square_pool_{self._suffix}"
+
+    def fold(self, f: KernelFunction, cell: Value, values: list[Value]) -> list[Value]:
+        return [f.fadd(a, f.fmul(b, b)) for a, b in zip(values, self.loaded(f, cell), strict=True)]
+
+    def divisor(self, f: KernelFunction, cut: Value) -> Callable[[Value], Value]:
+        divide = super().divisor(f, cut)
+        return lambda total: sqrt(f, self.isa, divide(total))
+
+
 DIVISOR_BYTES = 12
 BYTE_OFFSET = 128
 LARGEST_WINDOW = 1 << 13
@@ -169,15 +185,27 @@ def average_pool(
             return lowered
     lanes = lanes_of(w.input_channels)
     lowest, highest = clamp_to or (None, None)
-    kernel = AveragePoolKernel(isa, element, lanes, lowest, highest, ties_up)
-    cells = grid(w)
+    return _averages(AveragePoolKernel(isa, element, lanes, lowest, highest, ties_up), w)
+
+
+def root_mean_square_pool(
+    isa: Isa, w: Window, element: Element, clamp_to: tuple[float, float] | None, ties_up: bool = False
+) -> Lowered:
+    """The root of the mean square of one float32 image's windows, clamped to `clamp_to` where given."""
+    del ties_up
+    lanes = lanes_of(w.input_channels)
+    return _averages(RootMeanSquarePoolKernel(isa, element, lanes, *(clamp_to or (None, None))), w)
+
+
+def _averages(kernel: AveragePoolKernel, w: Window) -> Lowered:
+    element, cells = kernel.element, grid(w)
     counts = [row.taps * column.taps for row in cells.rows for column in cells.columns]
     if element is Element.FLOAT32:
         divisors = b"".join(struct.pack("<f2i", count, 0, 0) for count in counts)
     else:
-        offset = BYTE_OFFSET if ties_up else 0
+        offset = BYTE_OFFSET if kernel.ties_up else 0
         divisors = b"".join(struct.pack("<3i", count // 2 + offset * count, *reciprocal(count)) for count in counts)
-    arguments = (*window_arguments(w, element.bytes), w.input_channels // lanes, Constant(divisors))
+    arguments = (*window_arguments(w, element.bytes), w.input_channels // kernel.lanes, Constant(divisors))
     return Lowered((KernelCall(kernel, arguments),), overlaps=(of_pixels(w, element.bytes),))
 
 

@@ -103,6 +103,7 @@ class WinogradTransforms(WinogradLayout):
 
     def tiles_back(self, f: KernelFunction, record: Value, output: Value) -> None:
         """Transforms the products of a block and a group back, and stores the outputs."""
+
         def channel(_: Value, carried: list[Value]) -> list[Value]:
             def tile(_: Value, carried: list[Value]) -> list[Value]:
                 self._transform_back(f, carried[0], carried[2], carried[1])

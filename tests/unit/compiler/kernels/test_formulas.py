@@ -19,6 +19,8 @@ from compiler.ops.batch_matmul import BatchMatmulAttributes
 from compiler.ops.cumsum import CumsumAttributes
 from compiler.ops.definition import OperatorView
 from compiler.ops.gelu import GeluAttributes
+from compiler.ops.geometry import Padding
+from compiler.ops.pooling import PoolAttributes
 from compiler.ops.reducing import ReduceAttributes
 from tests.harness import isa_of, run_layer
 from tests.unit.compiler.ops.build import refusal, tensor, view
@@ -198,6 +200,45 @@ def test_running_sums(core: str, exclusive: bool, reverse: bool, dtype: DType, t
     inputs = [plain(0, dtype, values.shape), plain(1, DType.INT32, (1,), [1])]
     v = view("CUMSUM", inputs, plain(2, dtype, values.shape), CumsumAttributes(exclusive, reverse))
     check(core, v, [values, [1]], tmp_path)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, True)])
+@pytest.mark.parametrize(("count", "scale"), [(5, 0.7), (5, 0.002), (300, 1.5)])
+def test_running_sums_of_bytes(
+    core: str, exclusive: bool, reverse: bool, count: int, scale: float, tmp_path: Path
+) -> None:
+    values = RANDOM.integers(-128, 128, (2, count, 3))
+    values[0, :, 0], values[0, :, 1] = 127, -128
+    inputs = [tensor(0, values.shape, scale=0.1, zero_point=-9), plain(1, DType.INT32, (1,), [1])]
+    output = tensor(2, values.shape, scale=scale, zero_point=4)
+    check(core, view("CUMSUM", inputs, output, CumsumAttributes(exclusive, reverse)), [values, [1]], tmp_path)
+
+
+def test_sums_of_bytes_that_the_reference_overflows() -> None:
+    source, axis = tensor(0, (1, 40), scale=0.1, zero_point=-9), plain(1, DType.INT32, (1,), [1])
+    v = view("CUMSUM", [source, axis], tensor(2, (1, 40), scale=1.7), CumsumAttributes())
+    assert "output scale 1.7 for sums up to 5576 times 0.1" in (refusal(v) or "")
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT32, DType.FLOAT32], ids=lambda t: t.name)
+@pytest.mark.parametrize("count", [2, 5])
+def test_sums_of_many(core: str, dtype: DType, count: int, tmp_path: Path) -> None:
+    values = [RANDOM.normal(0, 60, (3, 7)).clip(-128, 127).astype(dtype.numpy) for _ in range(count)]
+    scale = None if dtype is not DType.INT8 else 0.1
+    inputs = [tensor(i, (3, 7), dtype, scale, 5 if scale else 0) for i in range(count)]
+    check(core, view("ADD_N", inputs, tensor(count, (3, 7), dtype, scale, -3 if scale else 0)), values, tmp_path)
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("padding", list(Padding))
+def test_root_mean_squares(core: str, padding: Padding, tmp_path: Path) -> None:
+    values = RANDOM.normal(0, 9, (2, 5, 6, 3)).astype("f4")
+    attributes = PoolAttributes(padding, 2, 1, 3, 2, Activation.RELU6)
+    sizes = (3, 6) if padding is Padding.SAME else (2, 5)
+    output = plain(1, DType.FLOAT32, (2, *sizes, 3))
+    check(core, view("L2_POOL_2D", [plain(0, DType.FLOAT32, values.shape)], output, attributes), [values], tmp_path)
 
 
 @pytest.mark.parametrize("core", CORES)
