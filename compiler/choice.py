@@ -122,9 +122,11 @@ def _need(schedule: Schedule, tensors: Sequence[Buffer], dispatch: Dispatch, low
 
 def _flash(*lowered: Lowered) -> int:
     """Constants and code; what is equal is counted once."""
-    calls = [call for each in lowered for call in each.calls]
-    constants = {a for call in calls for a in call.arguments if isinstance(a, Constant)}
-    flash = sum(len(c.data) for c in constants) + sum(kernel.code_bytes for kernel in {call.kernel for call in calls})
+    code: dict[str, int] = {}
+    for each in lowered:
+        code |= each.code
+    constants: frozenset[Constant] = frozenset().union(*(each.constants for each in lowered))
+    flash = sum(len(c.data) for c in constants) + sum(code.values())
     return -(-flash // FLASH_UNIT) * FLASH_UNIT
 
 
@@ -176,9 +178,9 @@ def _shared(options: Sequence[Sequence[_Option]], chosen: list[Lowered]) -> list
     """Gives up kernels that one operator alone uses, where that costs little."""
     for i, each in enumerate(options):
         flash, most = _flash(*chosen), _instructions(chosen) / SHARING
-        used = {call.kernel for other in (*chosen[:i], *chosen[i + 1 :]) for call in other.calls}
+        used = {name for other in (*chosen[:i], *chosen[i + 1 :]) for name in other.code}
         for option in each:
-            if not all(call.kernel in used for call in option.lowered.calls):
+            if not option.lowered.code.keys() <= used:
                 continue
             changed = [*chosen[:i], option.lowered, *chosen[i + 1 :]]
             saved = (flash - _flash(*changed)) / 1024

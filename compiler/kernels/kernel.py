@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import ClassVar
 
 from llvmlite import ir
@@ -152,6 +153,15 @@ class Lowered:
     @property
     def is_alias(self) -> bool:
         return not self.calls
+
+    @cached_property
+    def code(self) -> dict[str, int]:
+        """The kernels' names and estimated bytes."""
+        return {call.kernel.name: call.kernel.code_bytes for call in self.calls}
+
+    @cached_property
+    def constants(self) -> frozenset[Constant]:
+        return frozenset(a for call in self.calls for a in call.arguments if isinstance(a, Constant))
 
 
 INPUT, OUTPUT, SCRATCH = Place(Role.INPUT), Place(Role.OUTPUT), Place(Role.SCRATCH)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Packing:
     depth: int
     segments: tuple[tuple[_Window, ...], ...]
 
-    @property
+    @cached_property
     def windows(self) -> int:
         return sum(len(windows) for windows in self.segments)
 
@@ -48,7 +48,15 @@ class Packing:
 
     def stream(self, stored: bool, unit: int) -> bytes:
         """The stream as flash holds it: expanded, or not; `unit` bytes stand for an input."""
-        return b"".join(_segment(windows, self.depth, self.channels, stored, unit) for windows in self.segments)
+        if (stored, unit) not in self._streams:
+            parts = (_segment(windows, self.depth, self.channels, stored, unit) for windows in self.segments)
+            self._streams[stored, unit] = b"".join(parts)
+        return self._streams[stored, unit]
+
+    @cached_property
+    def _streams(self) -> dict[tuple[bool, int], bytes]:
+        """Those that were asked for."""
+        return {}
 
 
 def pack_block(weights: Int64Array, depth: int, starts: Int64Array | None = None) -> Packing:
