@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from boards.schema import Table
 from compiler.errors import UserError
 
-PROTOCOLS = ("stm32", "py32", "wch", "esp32", "lpc", "lpc8xx", "smp", "xmodem", "ymodem", "uf2")
+PROTOCOLS = ("stm32", "py32", "wch", "esp32", "lpc", "lpc8xx", "smp", "nordic_dfu", "xmodem", "ymodem", "uf2")
 """Names of toolchain/flash/<protocol>.py; py32 is a variant of stm32, lpc8xx of lpc."""
 _RUN = re.compile(r"(\d+)x(\d+)(K?)")
 
@@ -36,10 +36,10 @@ class Sector:
 class Flashing:
     """Addresses in bytes, as programmers use them (`origin` may differ from where the code runs).
 
-    `chip_ids` are what the boot loader may answer; empty: it has no way to tell. `family` is a second byte that some
-    loaders send along (WCH's device type), 0 where there is none. `word` is the size that writes are padded to.
-    `size_at` is where the chip keeps its flash size in KB, 16 bits; 0: nowhere that the loader can read. `buffer` is
-    RAM that the loader leaves to data on its way into flash, for the loaders that ask for such an address.
+    `chip_ids` are what the boot loader may answer; empty: it has no way to tell. `family` is a device type that some
+    loaders send along (WCH) or want to be told (Nordic), 0 where there is none. `word` is the size that writes are
+    padded to. `size_at` is where the chip keeps its flash size in KB, 16 bits; 0: nowhere that the loader can read.
+    `buffer` is RAM that the loader leaves to data on its way into flash, for the loaders that ask for such an address.
     """
 
     protocol: str

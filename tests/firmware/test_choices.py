@@ -106,6 +106,20 @@ def test_imxrt_finds_its_header(tmp_path: Path) -> None:
     assert struct.unpack_from("<I", image, 0x2000)[0] == symbols["__stack_top"].address
 
 
+def test_mcuboot_finds_its_header_and_hash(tmp_path: Path) -> None:
+    """Read as MCUboot's documentation describes the format."""
+    board = load_board("nrf52840dk_mcuboot")
+    result = build_firmware(board, fake_model(board, tmp_path), tmp_path, FirmwareOptions())
+    image = (tmp_path / "firmware.bin").read_bytes()
+    magic, _, header, protected, size, flags = struct.unpack_from("<IIHHII", image)
+    assert (magic, header, protected, flags) == (0x96F3B83D, 0x200, 0, 0)
+    symbols = Symbols(result.elf)
+    assert symbols["__vectors"].address == board.flash.origin + header == 0xC200
+    assert struct.unpack_from("<I", image, header)[0] == symbols["__stack_top"].address
+    end = header + size
+    assert image[end:] == struct.pack("<4H", 0x6907, 40, 0x10, 32) + hashlib.sha256(image[:end]).digest()
+
+
 def test_esp32c3_rom_accepts_the_image(tmp_path: Path) -> None:
     """Read as esptool's documentation describes the format."""
     board = load_board("esp32c3")

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from boards.flashing import Flashing
 from tests.flash.bench import flashing_of, image, small
 from tests.flash.lpc_device import LpcDevice
+from tests.flash.nordic_dfu_device import NordicDfuDevice
 from tests.flash.smp_device import SmpDevice
 from tests.flash.stm32_device import Stm32Device
 from tests.flash.wch_device import WchDevice
 from tests.flash.xmodem_device import XmodemDevice
 from toolchain.mcuboot_image import with_header
 
-RigDevice = Stm32Device | WchDevice | LpcDevice | SmpDevice | XmodemDevice
+RigDevice = Stm32Device | WchDevice | LpcDevice | SmpDevice | NordicDfuDevice | XmodemDevice
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ RIGS = {
         replace(_LPC1768, protocol="lpc8xx", word=64), lambda flashing: LpcDevice(flashing, plain=True, hidden=0)
     ),
     "smp": Rig(small(flashing_of("nrf52840dk_mcuboot"), 2), SmpDevice, with_header),
+    "nordic_dfu": Rig(small(flashing_of("feather_nrf52832"), 2), NordicDfuDevice),
     "xmodem": Rig(replace(_BLUEPILL, protocol="xmodem", word=1), lambda _: XmodemDevice()),
     "ymodem": Rig(replace(_BLUEPILL, protocol="ymodem", word=1), lambda _: XmodemDevice(named=True)),
 }

@@ -36,6 +36,8 @@ class SmpDevice:
     hashes: bool = True
     signed: bool = False
     application: bool = False
+    others: list[dict[str, object]] = field(default_factory=list)
+    """Images of other slots, as it lists them."""
     flash: Flash = field(init=False)
     started: bool = False
     chosen: bytes | None = None
@@ -112,7 +114,7 @@ class SmpDevice:
 
     def _images(self) -> list[dict[str, object]]:
         running: dict[str, object] = {"slot": 0, "version": "0.9.0", "active": True, "hash": bytes(32)}
-        found: list[dict[str, object]] = [running] if self.application else []
+        found = [*self.others, running] if self.application else [*self.others]
         digest = self.image_hash()
         if digest is not None:
             entry: dict[str, object] = {"slot": int(self.application), "version": "1.0.0", "bootable": True}

@@ -15,8 +15,9 @@ import pytest
 from compiler.errors import UserError
 from tests.flash.bench import flash_device, flashing_of, image, settings
 from tests.flash.bridge import over_rfc2217, over_socket
-from tests.flash.line import Device, Line, plugged
+from tests.flash.line import Device, plugged
 from tests.flash.stm32_device import Stm32Device
+from tests.flash.strangers import Babbling, Echoing, Silent
 from tests.flash.wch_device import WchDevice
 from toolchain.flash.errors import Echo, FlashError, Garbage, LinkLost, NoAnswer, PortError, TooLong
 from toolchain.flash.esp32 import arguments, run_esptool
@@ -27,26 +28,7 @@ from toolchain.flash.session import flash
 from toolchain.flash.uf2 import copy_uf2
 from toolchain.flash.wiring import read_wiring
 
-BOARDS = {"bluepill": flashing_of("bluepill"), "ch32v307": flashing_of("ch32v307")}
-
-
-class Silent:
-    def serve(self, line: Line) -> None:
-        while True:
-            line.take(1)
-
-
-class Echoing:
-    def serve(self, line: Line) -> None:
-        while True:
-            line.give(line.take(1))
-
-
-class Babbling:
-    def serve(self, line: Line) -> None:
-        while True:
-            line.take(1, 0.001)
-            line.give(b"m-ready\r\n")
+BOARDS = {name: flashing_of(name) for name in ("bluepill", "ch32v307", "nrf52840dk_mcuboot", "feather_nrf52832")}
 
 
 @pytest.mark.parametrize("board", BOARDS)

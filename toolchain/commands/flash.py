@@ -66,8 +66,8 @@ def _one(
         if not outcome.started:
             return Flashed(outcome, "reset the board to start it")
         report("console", 0, 0)
-        port.set_line(Line(board.console.baud))
         try:
+            port.set_line(Line(board.console.baud))
             return Flashed(outcome, f"{greet(port, GREETINGS).name()} answers")
         except FlashError:
             # Right where the console is on other pins than the boot loader.

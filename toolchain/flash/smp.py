@@ -97,7 +97,7 @@ class Smp:
         """The server lists an image with our hash; one that waits in a second slot is chosen for the next start."""
         expected = hash_of(data)
         images = self._images()
-        if not images:
+        if not any(image.get("slot") == 0 for image in images):
             raise Refused(
                 "the boot loader finds no valid image after the upload: it will not start this program",
                 where=self._port.name,

@@ -164,6 +164,7 @@ def edit(root: Path, file: str, old: str, new: str) -> None:
         ("chips/stm32f103c8.toml", "set = 0x4000 ", "sets = 0x4000 ", "unknown key"),
         ("chips/stm32f103c8.toml", "vectors = [", "vectors = [ 3,", "a list of strings"),
         ("chips/stm32f407vg.toml", 'arena = ["CCM"]', 'arena = ["CMM"]', "no such RAM bank.*CMM.*RAM, CCM"),
+        ("feather_nrf52832.toml", '"71x4K"', '"91x4K"', "does not hold these sectors.*0x81000.*0x0 to 0x80000"),
         ("chips/stm32f103c8.toml", "hz = 64000000", "herz = 64000000", "hz is missing"),
         ("chips/stm32f103c8.toml", "[max]", "[max]\nvolts = 3", "unknown key.*volts"),
         ("cores.toml", 'float_unit = "none"', 'float_unit = "half"', "float_unit has no such value"),
@@ -188,6 +189,13 @@ def test_alias_taken_twice(root: Path) -> None:
     edit(root, "bluepill.toml", "chip =", 'aliases = ["ch32v"]\nchip =')
     with pytest.raises(UserError, match="alias must name one board"):
         load_board("bluepill", root)
+
+
+def test_a_board_with_its_own_boot_loader_leaves_flash_to_it() -> None:
+    feather, chip = load_board("feather_nrf52832"), load_board("nrf52dk")
+    assert (feather.flash.origin, feather.flash.end) == (0x26000, 0x6D000)
+    assert feather.ram == chip.ram and chip.flash.origin == 0 and chip.flashing is None
+    assert load_board("nrf52840dk_mcuboot").image == "mcuboot"
 
 
 @pytest.mark.parametrize("name", board_names())
