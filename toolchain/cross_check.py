@@ -10,7 +10,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from compiler.graph import DType, Graph, Tensor
+from compiler.kernels.portable.raw_sums import LIMIT
+from compiler.ops.axis import axis_of
 from compiler.ops.definition import OperatorView
+from compiler.ops.raw_sums import RawSums
 from toolchain.comparison import Difference, compare
 from toolchain.oracles import Answer, Oracle, Question, ask
 from toolchain.report import short_name
@@ -39,6 +42,12 @@ def has_int8_state(view: OperatorView) -> bool:
     return any(t is not None and t.is_variable and t.dtype is DType.INT8 for t in view.inputs)
 
 
+def sums_overflow(view: OperatorView) -> bool:
+    source = view.input()
+    terms = len(view.inputs) if view.operator.op == "ADD_N" else source.shape[axis_of(view)]
+    return RawSums(source, view.output()).largest(terms) >= LIMIT
+
+
 def has_int32_bias(view: OperatorView) -> bool:
     bias = view.inputs[-1]
     return bias is not None and bias.dtype is DType.INT32
@@ -59,6 +68,16 @@ FLOAT_RATIO = "LiteRT rounds the ratio of the scales to float32 (kernels/activat
 BIAS_OPTION = "LiteRT takes the bias for int64 unless the option quantized_bias_type says int32 (kernels/conv.cc)"
 NO_RESCALING = "TFLite Micro clamps and does not rescale (kernels/activations_common.cc)"
 EXPECTED: dict[tuple[str, str], tuple[Allowance, ...]] = {
+    ("tflm", "ADD_N"): (
+        Allowance(
+            DType.INT8, None, "TFLite Micro's sums overflow (kernels/internal/reference/add_n.h)", sums_overflow
+        ),
+    ),
+    ("tflm", "CUMSUM"): (
+        Allowance(
+            DType.INT8, None, "TFLite Micro's sums overflow (kernels/internal/reference/cumsum.h)", sums_overflow
+        ),
+    ),
     ("tflm", "DEPTHWISE_CONV_2D"): (
         Allowance(
             DType.INT16, None, "TFLite Micro reads an int32 bias as int64 (kernels/depthwise_conv.cc)", has_int32_bias

@@ -42,10 +42,13 @@ class RawSums:
         multiplier, shift = self.multiplier
         return multiplier, -shift, self.output.zero_point
 
+    def largest(self, terms: int) -> int:
+        """A bound of sums of so many values; from LIMIT on the reference's may overflow."""
+        return (terms + 1) * max(127 - self.source.zero_point, self.source.zero_point + 128)
+
     def fault(self, terms: int) -> str | None:
         """What keeps sums of so many values from being exact."""
-        ratio = self.output.scale / self.source.scale
-        largest = (terms + 1) * max(127 - self.source.zero_point, self.source.zero_point + 128)
+        ratio, largest = self.output.scale / self.source.scale, self.largest(terms)
         if ratio >= 1 / FAR and (ratio <= WIDE or largest < LIMIT):
             return None
         return f"output scale {self.output.scale:g} for sums up to {largest} times {self.source.scale:g}"
