@@ -79,10 +79,13 @@ def _within(
         [_Option(o, _flash(o)) for o in _candidates(d) if _need(schedule, tensors, d, o) <= arena]
         for d in schedule.dispatches
     ]
+    smallest = [min(each, key=lambda o: (o.flash, o.lowered.instructions)).lowered for each in options]
     if settings.optimize is Optimize.SIZE:
-        return [min(each, key=lambda o: (o.flash, o.lowered.instructions)).lowered for each in options]
+        return smallest
     limit = _flash_limit(schedule, settings, model_bytes)
-    chosen = _improved(options, list(_fewest(options, limit)), limit)
+    # What operators share may leave more room beside the smallest ones than `_fewest` knows of.
+    starts = (list(_fewest(options, limit)), smallest)
+    chosen = min((_improved(options, start, limit) for start in starts), key=_instructions)
     return _shared(options, chosen) if settings.optimize is Optimize.BALANCED else chosen
 
 
