@@ -57,10 +57,10 @@ class Inputs:
     libraries: tuple[Path, ...]
     options: FirmwareOptions
 
-    @property
-    def wrapped(self) -> tuple[str, ...]:
+    def wrapped(self, site: Site) -> tuple[str, ...]:
         """Functions whose calls lead through a wrapper of the firmware's."""
-        return self.bundle.first.kernels if self.options.counts_cycles else ()
+        counted = self.bundle.first.kernels if self.options.counts_cycles else ()
+        return counted or sources.checked_kernels(site, self.bundle, self.options)
 
 
 def link_image(compiler: Compiler, site: Site, inputs: Inputs) -> Image:
@@ -129,7 +129,7 @@ def _link_stable(
     for place in (roomy, *[site] * LINKS):
         layout_there = _in(place, layout)
         write_text(script, sources.linker_script(place, inputs.bundle, layout_there, size, inputs.options.application))
-        result = compiler.link(objects, script, to, inputs.libraries, inputs.wrapped)
+        result = compiler.link(objects, script, to, inputs.libraries, inputs.wrapped(site))
         if result.code != 0:
             to.unlink(missing_ok=True)
             return _overflows(result.text, inputs)

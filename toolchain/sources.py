@@ -17,7 +17,7 @@ from toolchain.benchmark import Sent, check_benchmark
 from toolchain.bundle import Bundle
 from toolchain.cnames import identifier
 from toolchain.forms import FORMS, Form, form_of
-from toolchain.guard import guard_of
+from toolchain.guard import Protection, guard_of
 from toolchain.layout import Layout
 from toolchain.options import FirmwareOptions
 from toolchain.site import Site
@@ -156,6 +156,7 @@ def firmware(site: Site, bundle: Bundle, layout: Layout, options: FirmwareOption
         "application": options.application,
         "timer": timer,
         "counts_cycles": options.counts_cycles,
+        "checked_kernels": checked_kernels(site, bundle, options),
         "counter": _counter(timer, site),
         "kernels": model.kernels,
         "emulated": site.emulated,
@@ -173,6 +174,15 @@ def firmware(site: Site, bundle: Bundle, layout: Layout, options: FirmwareOption
         "repeats": layout.keeps_input or model.inputs_kept,
     }
     return render("firmware.c", values)
+
+
+def checked_kernels(site: Site, bundle: Bundle, options: FirmwareOptions) -> tuple[str, ...]:
+    """The kernels behind which the stack's guard is looked at: all, where it is but a canary. RV32E parts have no room
+    for it."""
+    seen_late = guard_of(site.board).protection is Protection.CANARY and site.board.core.llvm_abi != "ilp32e"
+    if not seen_late or options.application == "none" or options.counts_cycles:
+        return ()
+    return tuple(dict.fromkeys(kernel for model in bundle.models for kernel in model.kernels))
 
 
 def _form(site: Site) -> Form:

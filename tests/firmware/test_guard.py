@@ -10,9 +10,13 @@ import pytest
 
 from boards.board import Board
 from boards.loader import load_board
+from compiler.compile import compile_model
+from compiler.model import Model
+from qemu.symbols import Symbols
 from tests.firmware.emulated import booted
 from tests.firmware.fake import fake_model
 from tests.firmware.test_faults import listen
+from tests.support import ROOT
 from toolchain import link
 from toolchain.decode import decode_fault
 from toolchain.disassembly import Code
@@ -22,6 +26,7 @@ from toolchain.guard import Protection, guard_of
 from toolchain.options import FirmwareOptions
 from toolchain.report import read_report
 from toolchain.stack import StackBound, stack_bound
+from toolchain.target import target_of
 
 TOO_DEEP = """
 extern void touch(volatile uint8_t *p, uint32_t n);
@@ -62,6 +67,29 @@ def test_hardware_stops_an_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "e-[Stack overflow cause " in text and " dispatch 1 SOFTMAX]" in text
     told = decode_fault(text, result.runs, read_report(result.report))
     assert told.startswith("stack overflow: ") and "dispatch 1 of fake: SOFTMAX" in told
+
+
+@pytest.mark.parametrize("name", ("microbit", "pico", "longan_nano", "ch32v307"))
+def test_a_canary_is_looked_at_behind_each_kernel(tmp_path: Path, name: str) -> None:
+    board, file = load_board(name), ROOT / "models" / "mnist_nano_int8.tflite"
+    assert guard_of(board).protection is Protection.CANARY
+    model = compile_model(Model(file.name, file.read_bytes()), target_of(board.core))
+    result = build_firmware(board, model, tmp_path, FirmwareOptions())
+    symbols = Symbols(result.runs)
+    with booted(board, result.runs) as (console, emulation):
+        assert console.self_test().failure is None
+        emulation.stop()
+        with emulation.debugger() as debugger:
+            debugger.watch(symbols[f"{model.prefix}_dispatch"].address)
+        emulation.resume()
+        emulation.write(b"infer 1 0%")
+        listen(emulation, 0.3)
+        assert emulation.stopped
+        with emulation.debugger() as debugger:
+            debugger.unwatch(symbols[f"{model.prefix}_dispatch"].address)
+            debugger.write_memory(symbols["__stack_limit"].address, bytes(4))
+        emulation.resume()
+        assert listen(emulation, 1.0) == f"e-[Stack overflow dispatch 0 {model.dispatches[0].op}]\r\n"
 
 
 @pytest.mark.parametrize("name", ("qemu_m3", "qemu_rv32imac"))
