@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,8 +13,9 @@ from tests.flash.bench import erase_device, flash_device, flashing_of, image, sm
 from tests.flash.line import Faults
 from tests.flash.nordic_dfu_device import NordicDfuDevice
 from tests.flash.strangers import Babbling
-from toolchain.flash.errors import Damaged, FlashError, Garbage, Mismatch, NoAnswer, Refused
+from toolchain.flash.errors import Damaged, FlashError, Garbage, LinkLost, Mismatch, NoAnswer, Refused
 from toolchain.flash.nordic_dfu import acknowledged, init_packet, packet
+from toolchain.flash.port import Port
 from toolchain.flash.protocol import Proof
 
 FEATHER = small(flashing_of("feather_nrf52832"), 8)
@@ -96,6 +98,26 @@ def test_a_cut_line_says_how_the_chip_is_left() -> None:
     assert not device.started
     with pytest.raises(NoAnswer, match=r"no answer(.|\n)*DFU"):
         flash_device(device, FEATHER, image(3000), Faults(cut=0))
+
+
+def test_a_usb_port_vanishes_with_the_boot_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, data, write = NordicDfuDevice(FEATHER), image(1000), Port.write
+
+    def unless(gone: Callable[[], bool]) -> Callable[[Port, bytes], None]:
+        def one(port: Port, sent: bytes) -> None:
+            if gone():
+                raise LinkLost("the link was lost")
+            write(port, sent)
+
+        return one
+
+    monkeypatch.setattr(Port, "write", unless(lambda: device.started))
+    assert flash_device(device, FEATHER, data).started
+    device = NordicDfuDevice(FEATHER)
+    monkeypatch.setattr(Port, "write", unless(lambda: device.received == len(data)))
+    with pytest.raises(LinkLost, match=r"link was lost(.|\n)*not whole"):
+        flash_device(device, FEATHER, data)
+    assert not device.started
 
 
 def test_there_is_no_erasing_alone() -> None:

@@ -12,6 +12,7 @@ import struct
 import time
 from binascii import crc_hqx
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import IntEnum
 
 from boards.flashing import Flashing, Sector
@@ -114,13 +115,14 @@ class NordicDfu:
     def _stop(self, address: int, pages: int) -> None:
         """Ends the transfer. A boot loader that has accepted the program is gone, or has restarted."""
         self._distinguish(address)
-        try:
+        with suppress(Restarted):  # it was quicker than its answer
             self._send(Packet.STOP, b"", address)
-            # A boot loader with two banks copies the program: a reset in between would spoil that.
-            self._pause((ERASE_S + WRITE_S) * pages)
+        # A boot loader with two banks copies the program: a reset in between would spoil that.
+        self._pause((ERASE_S + WRITE_S) * pages)
+        try:
             # A packet out of turn, which is answered with the number that is expected.
             expected = self._exchange((self._number + NUMBERS // 2) % NUMBERS, Packet.NOTHING, b"")
-        except (LinkLost, Restarted):
+        except LinkLost:
             return  # a USB port vanishes with the boot loader
         if expected == self._number:
             raise Mismatch(address, None, None)
