@@ -21,12 +21,13 @@ from compiler.artifact import CompiledModel
 from compiler.compile import compile_model
 from compiler.errors import UserError
 from compiler.model import Model
+from compiler.settings import Settings
 from qemu.depth import Depth, measure_depth
 from toolchain.columns import Column
 from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
 from toolchain.request import ROOT
-from toolchain.target import target_of
+from toolchain.target import settings_of, target_of
 from toolchain.terminal import Terminal
 
 MOST = 1.25
@@ -68,16 +69,16 @@ def stacks(boards: Iterable[Board], networks: Iterable[Path]) -> Iterator[Stack]
         for network in networks:
             with tempfile.TemporaryDirectory(prefix="tinykiln-") as folder:
                 try:
-                    yield measure(board, _compiled(board.core, network), Path(folder))
+                    yield measure(board, _compiled(board.core, network, settings_of(board)), Path(folder))
                 except UserError as error:
                     if "does not fit" not in str(error):
                         raise
 
 
 @cache
-def _compiled(core: Core, path: Path) -> CompiledModel:
-    """Once for all boards of a core."""
-    return compile_model(Model(path.name, path.read_bytes()), target_of(core))
+def _compiled(core: Core, path: Path, settings: Settings) -> CompiledModel:
+    """Once for all boards of a core with as much flash."""
+    return compile_model(Model(path.name, path.read_bytes()), target_of(core), settings=settings)
 
 
 def main() -> int:

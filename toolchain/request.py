@@ -20,12 +20,9 @@ from toolchain.application import SOURCES, application_files, application_source
 from toolchain.benchmark import BENCHMARKS, Benchmark
 from toolchain.products import host_products, products
 from toolchain.serial_link import Link, no_port, read_link
+from toolchain.target import settings_of
 
 ROOT = Path(__file__).resolve().parents[1]
-FRAME_BYTES = 6 * 1024
-"""Flash that start-up, vectors and console take, about."""
-
-
 FLASH_TARGETS = ("flash", "upload")
 DRIVES = ("uf2",)
 """Protocols that find their device without a port."""
@@ -95,7 +92,7 @@ class Request(ModelRequest):
 
     @property
     def settings(self) -> Settings:
-        return Settings(self.optimize, self.board.constants.size - FRAME_BYTES, self.arena_bytes)
+        return settings_of(self.board, self.optimize, self.arena_bytes)
 
     @property
     def products(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from compiler.artifact import CompiledModel
 from compiler.compile import compile_model
 from compiler.errors import UserError
 from compiler.model import Model
+from compiler.settings import Settings
 from qemu.console import Console
 from qemu.machine import Emulation
 from toolchain.files import write_text
@@ -23,7 +24,7 @@ from toolchain.firmware import FirmwareResult, build_firmware
 from toolchain.forms import form_of
 from toolchain.options import FirmwareOptions
 from toolchain.request import ROOT
-from toolchain.target import target_of
+from toolchain.target import settings_of, target_of
 
 DOCUMENT = ROOT / "docs" / "BOARDS.md"
 NETWORKS = ("mnist_int8", "mnist_nano_int8")
@@ -104,18 +105,22 @@ def measured_cells(board: Board, folder: Path) -> tuple[str, ...]:
 def _image(board: Board, folder: Path) -> tuple[str, FirmwareResult]:
     for network in NETWORKS[:-1]:
         try:
-            return network, build_firmware(board, _compiled(board.core, network), folder, FirmwareOptions())
+            return network, _built(board, network, folder)
         except UserError as error:
             if "does not fit" not in str(error):
                 raise
-    return NETWORKS[-1], build_firmware(board, _compiled(board.core, NETWORKS[-1]), folder, FirmwareOptions())
+    return NETWORKS[-1], _built(board, NETWORKS[-1], folder)
+
+
+def _built(board: Board, network: str, folder: Path) -> FirmwareResult:
+    return build_firmware(board, _compiled(board.core, network, settings_of(board)), folder, FirmwareOptions())
 
 
 @cache
-def _compiled(core: Core, network: str) -> CompiledModel:
-    """Once for all boards of a core."""
+def _compiled(core: Core, network: str, settings: Settings) -> CompiledModel:
+    """Once for all boards of a core with as much flash."""
     path = ROOT / "models" / f"{network}.tflite"
-    return compile_model(Model(path.name, path.read_bytes()), target_of(core))
+    return compile_model(Model(path.name, path.read_bytes()), target_of(core), settings=settings)
 
 
 def _kilobytes(size: int) -> str:
