@@ -15,6 +15,7 @@ from typing import ClassVar
 from compiler.codegen.builder import Value
 from compiler.codegen.requantize import clamp
 from compiler.isa import Isa, VectorIsa
+from compiler.kernels.floats.functions import LARGEST
 from compiler.kernels.floats.functions import clamp as float_clamp
 from compiler.kernels.floats.powers import sqrt
 from compiler.kernels.kernel import Constant, KernelCall, KernelFunction, Lowered
@@ -74,13 +75,15 @@ class PoolKernel(WindowKernel):
 
 
 class MaxPoolKernel(PoolKernel):
-    """The greatest value of each window."""
+    """The greatest value of each window, NaN left aside."""
 
     @property
     def name(self) -> str:
         return f"max_pool_{self._suffix}"
 
     def start(self, f: KernelFunction, cell: Value) -> list[Value]:
+        if self.element is Element.FLOAT32:
+            return [f.float(-LARGEST)] * self.lanes
         return self.loaded(f, cell)
 
     def fold(self, f: KernelFunction, cell: Value, values: list[Value]) -> list[Value]:

@@ -232,13 +232,15 @@ def test_sums_of_many(core: str, dtype: DType, count: int, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("core", CORES)
-@pytest.mark.parametrize("padding", list(Padding))
-def test_root_mean_squares(core: str, padding: Padding, tmp_path: Path) -> None:
-    values = RANDOM.normal(0, 9, (2, 5, 6, 3)).astype("f4")
-    attributes = PoolAttributes(padding, 2, 1, 3, 2, Activation.RELU6)
-    sizes = (3, 6) if padding is Padding.SAME else (2, 5)
-    output = plain(1, DType.FLOAT32, (2, *sizes, 3))
-    check(core, view("L2_POOL_2D", [plain(0, DType.FLOAT32, values.shape)], output, attributes), [values], tmp_path)
+@pytest.mark.parametrize("op", ["MAX_POOL_2D", "AVERAGE_POOL_2D", "L2_POOL_2D"])
+@pytest.mark.parametrize("activation", [Activation.NONE, Activation.RELU6])
+def test_float_pools(core: str, op: str, activation: Activation, tmp_path: Path) -> None:
+    values = np.resize(FLOATS, (1, 8, 13, 3)).copy()
+    values[0, :4, :6] = np.nan
+    values[0, 4:, :6] = -np.inf
+    attributes = PoolAttributes(Padding.SAME, 2, 1, 3, 2, activation)
+    output = plain(1, DType.FLOAT32, (1, 4, 13, 3))
+    check(core, view(op, [plain(0, DType.FLOAT32, values.shape)], output, attributes), [values], tmp_path)
 
 
 @pytest.mark.parametrize("core", CORES)
