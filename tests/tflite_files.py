@@ -21,7 +21,7 @@ TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7
 class FileTensor:
     """A tensor as the file describes it. `scale` above zero quantises it (`scales`: one for each index along `axis`);
     `data` makes it constant (int4: int8 elements, which are stored in halves of bytes); `signature` is its shape with
-    -1 for unknown sizes."""
+    -1 for unknown sizes. `external` data lies behind the flatbuffer; `sparse` says that it leaves zeros out."""
 
     name: str
     shape: tuple[int, ...]
@@ -33,6 +33,8 @@ class FileTensor:
     zero_point: int = 0
     scales: tuple[float, ...] = ()
     axis: int = 0
+    external: bool = False
+    sparse: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,32 @@ def tflite_file(
     signatures: Sequence[FileSignature] = (),
 ) -> bytes:
     """The bytes of a model with one subgraph. Buffer 0 is the empty one; constants have one each."""
+    # Where external data lies is known when the flatbuffer is complete: its size depends on nothing but itself.
+    size = len(_flatbuffer(tensors, operators, inputs, outputs, signatures, 1 << 40))
+    external = b"".join(_stored(t.data, t.dtype) for t in tensors if t.external and t.data is not None)
+    return _flatbuffer(tensors, operators, inputs, outputs, signatures, size) + external
+
+
+def _flatbuffer(
+    tensors: Sequence[FileTensor],
+    operators: Sequence[FileOperator],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    signatures: Sequence[FileSignature],
+    end: int,
+) -> bytes:
+    """The flatbuffer; external data begins at byte `end` of the file."""
     builder = flatbuffers.Builder(1024)
     buffers = [_table(builder, "Buffer")]
     for tensor in tensors:
-        if tensor.data is not None:
-            buffers.append(_table(builder, "Buffer", Data=builder.CreateByteVector(_stored(tensor.data, tensor.dtype))))
+        if tensor.data is None:
+            continue
+        data = _stored(tensor.data, tensor.dtype)
+        if tensor.external:
+            buffers.append(_table(builder, "Buffer", Offset=end, Size=len(data)))
+            end += len(data)
+        else:
+            buffers.append(_table(builder, "Buffer", Data=builder.CreateByteVector(data)))
     numbers = iter(range(1, len(buffers)))
     tables = [_tensor(builder, t, next(numbers) if t.data is not None else 0) for t in tensors]
     names = sorted({o.op for o in operators})
@@ -126,6 +149,8 @@ def _tensor(builder: Any, tensor: FileTensor, buffer: int) -> int:
     }
     if tensor.signature:
         fields["ShapeSignature"] = _ints(builder, tensor.signature)
+    if tensor.sparse:
+        fields["Sparsity"] = _table(builder, "SparsityParameters")
     scales = tensor.scales or ((tensor.scale,) if tensor.scale else ())
     if scales:
         scale = builder.CreateNumpyVector(np.array(scales, np.float32))

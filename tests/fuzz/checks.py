@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from tests.harness import run, target_for
 from tests.programs import Entry, batches, run_program
 from toolchain.comparison import compare
 from toolchain.cross_check import Computed, cross_check
+from toolchain.host import HostProcess, job_of
 from toolchain.oracles import Oracle
 from toolchain.rows import Samples
 
@@ -75,3 +77,17 @@ def differences(
             if not difference.passed:
                 told.append(f"{entry.model.name}, output {number}: {difference}")
     return told
+
+
+def overwritten(seeds: Sequence[int], process: HostProcess) -> tuple[list[str], int]:
+    """Where inputs are lost that the compiler says to survive a run on this machine, and how many models say so."""
+    told, kept = [], 0
+    for made, graph in supported(seeds):
+        model = compile_graph(graph, made.model, target_for("host"))
+        if not model.inputs_kept:
+            continue
+        kept += 1
+        rows = tuple(b"".join(array[row].tobytes() for array in made.inputs) for row in range(len(made.inputs[0])))
+        job = job_of(model, rows)
+        told += [made.model.name] if process.run(replace(job, outputs=job.inputs)) != list(rows) else []
+    return told, kept

@@ -14,10 +14,11 @@ import pytest
 from compiler.fusion import scheduled
 from compiler.settings import Settings
 from tests.fuzz.chains import random_chain
-from tests.fuzz.checks import contradictions, differences, supported
+from tests.fuzz.checks import contradictions, differences, overwritten, supported
 from tests.fuzz.models import random_model
 from tests.harness import isa_of
 from tests.programs import core_boards
+from toolchain.host import HostProcess
 from toolchain.oracles import find_oracles
 
 SEEDS = range(80)
@@ -52,6 +53,13 @@ def test_reference(kernels: str, seeds: range) -> None:
 def test_compiled(core: str, tmp_path: Path) -> None:
     told = differences(SEEDS, core, tmp_path)
     assert not told, "\n".join(told)
+
+
+def test_inputs_survive_where_the_model_says_so() -> None:
+    with HostProcess() as process:
+        told, kept = overwritten(SEEDS, process)
+    assert not told
+    assert kept > 5
 
 
 def test_chains_are_fused_where_memory_is_short() -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that a model's signatures give, signatures that cannot be honoured, and variables in files."""
+"""The names that a model's signatures give, signatures that cannot be honoured, variables, and constants in other
+places and forms."""
 
 from __future__ import annotations
 
@@ -53,3 +54,32 @@ def test_a_variable_with_stored_values_is_refused() -> None:
     variable = replace(TENSORS[1], is_variable=True, data=np.zeros(2, np.int8))
     with pytest.raises(UserError, match="variables with stored values"):
         read_tflite(sum_file(tensors=[TENSORS[0], variable, TENSORS[2]]), "m")
+
+
+def added(constant: FileTensor) -> bytes:
+    tensors = [TENSORS[0], constant, TENSORS[2]]
+    return tflite_file(tensors, [FileOperator("ADD", (0, 1), (2,))], (0,), (2,))
+
+
+def test_constants_behind_the_flatbuffer() -> None:
+    data = added(replace(TENSORS[1], data=np.array([5, -7], np.int8), external=True))
+    assert data.endswith(b"\x05\xf9")
+    assert read_tflite(data, "m").tensor(1).constant.tolist() == [5, -7]
+
+
+def test_constants_behind_the_flatbuffer_that_are_cut_short() -> None:
+    data = added(replace(TENSORS[1], data=np.array([5, -7], np.int8), external=True))
+    with pytest.raises(UserError, match="damaged or cut short") as refused:
+        read_tflite(data[:-1], "m")
+    assert refused.value.got == f"buffer 1 ends at byte {len(data)} of {len(data) - 1}"
+
+
+def test_sparse_constants_are_refused_by_name() -> None:
+    with pytest.raises(UserError, match="sparse constants are not supported") as refused:
+        read_tflite(added(replace(TENSORS[1], data=np.array([5, -7], np.int8), sparse=True)), "m")
+    assert refused.value.where == "m, tensor 1 'b'"
+
+
+def test_constants_of_4_bits() -> None:
+    data = added(FileTensor("b", (3,), "int4", 1.0, np.array([7, -8, -1], np.int8)))
+    assert read_tflite(data, "m").tensor(1).constant.tolist() == [7, -8, -1]
