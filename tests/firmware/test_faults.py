@@ -20,27 +20,43 @@ from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
 from toolchain.report import read_report
 
+UNDEFINED = '__asm__ volatile("udf #0");'
+MISALIGNED = '__asm__ volatile("CODE" :: "r"(fake_arena + 1) : "r2", "r3", "memory");'
+DIVISION = """
+    *(volatile uint32_t *)0xE000ED14u |= 16; /* CCR.DIV_0_TRP */
+    __asm__ volatile("mov r2, #0\\n udiv r2, r2, r2" ::: "r2");
+"""
+
 CASES = (
-    ("qemu_m4f", "*(volatile int *)0xF0000000u = 1;", {3, 5}),
-    ("qemu_m55", '__asm__ volatile("udf #0");', {3, 6}),
-    ("microbit", '__asm__ volatile("udf #0");', {3}),
-    ("qemu_rv32imac", "*(volatile int *)0x00000008u = 1;", {7}),
-    ("ch32v003", '__asm__ volatile("unimp");', {2}),
+    ("microbit", UNDEFINED, 3, "HardFault"),
+    ("microbit", MISALIGNED.replace("CODE", "ldr r3, [%0]"), 3, "HardFault"),
+    ("microbit", "(void)*(volatile int *)0x60000000u;", 3, "HardFault"),
+    ("stm32vldiscovery", UNDEFINED, 3, "HardFault; undefined instruction"),
+    ("qemu_m3", DIVISION, 3, "HardFault; division by zero"),
+    ("qemu_m4f", UNDEFINED, 3, "HardFault; undefined instruction"),
+    ("qemu_m4f", "*(volatile int *)0xF0000000u = 1;", 3, "HardFault; bus error on data"),
+    ("qemu_m4f", MISALIGNED.replace("CODE", "ldrd r2, r3, [%0]"), 3, "HardFault; unaligned access"),
+    ("netduinoplus2", "*(volatile int *)0xF0000000u = 1;", 3, "HardFault; bus error on data"),
+    ("qemu_m33", UNDEFINED, 3, "HardFault; undefined instruction"),
+    ("qemu_m55", UNDEFINED, 3, "HardFault; undefined instruction"),
+    ("qemu_rv32imac", '__asm__ volatile("unimp");', 2, "illegal instruction"),
+    ("qemu_rv32imac", '__asm__ volatile("ebreak");', 3, "breakpoint"),
+    ("qemu_rv32imac", "(void)*(volatile int *)0x00000008u;", 5, "load access fault"),
+    ("qemu_rv32imac", "*(volatile int *)0x00000008u = 1;", 7, "store access fault"),
+    (
+        "qemu_rv32imac",
+        '__asm__ volatile("lr.w a5, (%0)" :: "r"(fake_arena + 1) : "a5");',
+        4,
+        "load address misaligned",
+    ),
+    ("hifive1b", '__asm__ volatile("unimp");', 2, "illegal instruction"),
+    ("ch32v003", '__asm__ volatile("unimp");', 2, "illegal instruction"),
+    ("longan_nano", "(void)*(volatile int *)0x00000008u;", 5, "load access fault"),
 )
 
-WORDS = {
-    (3, "qemu_m4"): "HardFault",
-    (5, "qemu_m4"): "BusFault; bus error on data",
-    (3, "qemu_m5"): "HardFault; undefined instruction",
-    (6, "qemu_m5"): "UsageFault; undefined instruction",
-    (3, "microbi"): "HardFault",
-    (7, "qemu_rv"): "store access fault",
-    (2, "ch32v00"): "illegal instruction",
-}
 
-
-@pytest.mark.parametrize(("name", "body", "causes"), CASES)
-def test_reports_and_stops(tmp_path: Path, name: str, body: str, causes: set[int]) -> None:
+@pytest.mark.parametrize(("name", "body", "cause", "words"), CASES)
+def test_reports_and_stops(tmp_path: Path, name: str, body: str, cause: int, words: str) -> None:
     board = load_board(name)
     result = build_firmware(board, fake_model(board, tmp_path, body=body), tmp_path, FirmwareOptions())
     with booted(board, result.runs) as (_, emulation):
@@ -51,11 +67,29 @@ def test_reports_and_stops(tmp_path: Path, name: str, body: str, causes: set[int
     )
     assert match, text
     invoke = Symbols(result.runs)["fake_invoke"]
-    assert int(match[1], 16) in causes
+    assert int(match[1], 16) == cause
     told = decode_fault(text, result.runs, read_report(result.report))
-    assert f"  pc {match[2]}: fake_invoke + {int(match[2], 16) - invoke.address}" in told
-    assert "  dispatch 1 of fake: SOFTMAX scores, rows" in told and WORDS[int(match[1], 16), name[:7]] in told
+    assert told.startswith(f"fault: {words}\n  pc {match[2]}: fake_invoke + {int(match[2], 16) - invoke.address}\n")
+    assert "  dispatch 1 of fake: SOFTMAX scores, rows" in told
     assert invoke.address <= int(match[2], 16) < invoke.address + invoke.size
+
+
+@pytest.mark.parametrize(("name", "body", "pc"), (("qemu_m3", UNDEFINED, 15), ("qemu_rv32imac", "*(int *)8 = 1;", 32)))
+def test_a_debugger_reads_what_led_to_the_fault(tmp_path: Path, name: str, body: str, pc: int) -> None:
+    """The GDB stub is what a debug probe's server is on a chip."""
+    board = load_board(name)
+    model = fake_model(board, tmp_path, before="volatile uint32_t mark;", body=f"mark = 0x12345678; {body}")
+    result = build_firmware(board, model, tmp_path, FirmwareOptions())
+    symbols = Symbols(result.runs)
+    with booted(board, result.runs) as (_, emulation):
+        emulation.write(b"test%")
+        assert "e-[Fault" in listen(emulation, 1.0)
+        emulation.stop()
+        with emulation.debugger() as debugger:
+            at = debugger.register(pc) - symbols["fault_report"].address
+            found = [debugger.read_memory(symbols[s].address, 4) for s in ("mark", "fake_dispatch")]
+    assert 0 <= at < symbols["fault_report"].size
+    assert found == [bytes.fromhex("78563412"), bytes([2, 0, 0, 0])]
 
 
 @pytest.mark.parametrize("name", ("microbit", "qemu_rv32ec", "qemu_m55"))
