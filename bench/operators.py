@@ -23,6 +23,7 @@ from typing import Any
 
 from compiler.ops import operators
 from compiler.ops.definition import rule
+from compiler.support import CUSTOM, OTHER_CUSTOM
 from tests.ops.outcomes import CORES, Outcome, Verdict, outcomes
 from tests.zoo.golden import Case, read_case
 from toolchain.files import write_text
@@ -45,6 +46,14 @@ operator, what was found, and the rule. `scons ops` prints the same rules. This 
 Whole networks and single-operator models, run on each core under the emulator (`host`: on the building machine) and
 compared with the outputs of the reference: integers bit for bit, floats within 1e-4 of the output's range. *Too large*
 models need more memory than the emulated machine has.
+
+"""
+LIMITS = """## Limits
+
+All builtin operators that TFLite Micro has are supported, by the rules below. 4-bit weights give the reference's bytes,
+but take a byte each in flash. IF and WHILE are followed at build time, so what they depend on must be constant.
+
+Custom operators are not supported:
 
 """
 
@@ -88,11 +97,16 @@ def _short(outcome: Outcome) -> str:
 
 def render(results: Mapping[str, Any]) -> str:
     """The whole text."""
-    parts = [HEAD, _table(results), "\n", _refusals(results), "\n## Rules\n"]
+    parts = [HEAD, _table(results), "\n", _refusals(results), "\n", _limits(), "\n## Rules\n"]
     for name, definition in operators().items():
         rules = "".join(f"- {rule(constraint)}\n" for constraint in definition.constraints)
         parts.append(f"\n### {name}\n{rules}")
     return "".join(parts)
+
+
+def _limits() -> str:
+    custom = [f"- {name}{'*' * (name == 'Signal')}: {why}.\n" for name, why in sorted(CUSTOM.items())]
+    return "".join((LIMITS, *custom, f"- Others: {OTHER_CUSTOM}.\n"))
 
 
 def _table(results: Mapping[str, Any]) -> str:

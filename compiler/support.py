@@ -8,11 +8,15 @@ from compiler.graph import Graph, Operator
 from compiler.ops import operators
 from compiler.ops.definition import OperatorView, rule
 
-ACCELERATORS = {
-    "CUSTOM:edgetpu-custom-op": "compiled for the Edge TPU; use the model from before the Edge TPU compiler",
-    "CUSTOM:ethos-u": "compiled for the Ethos-U; use the model from before Vela",
+CUSTOM = {
+    "edgetpu-custom-op": "compiled for the Edge TPU; use the model from before the Edge TPU compiler",
+    "ethos-u": "compiled for the Ethos-U; use the model from before Vela",
+    "CIRCULAR_BUFFER": "it ends most runs of the model early; keep what it holds in a variable (tf.Variable)",
+    "Signal": "of TFLite Micro's audio front end; compute the features in the application and give them to the model",
+    "TFLite_Detection_PostProcess": "end the model before it, and select boxes from its inputs in the application",
 }
-"""Operators that hold another processor's code."""
+"""Known custom operators by the beginning of their names: why they are not supported, and what to do instead."""
+OTHER_CUSTOM = "custom, its code is not in the file"
 
 
 def check_supported(graph: Graph, model_name: str) -> None:
@@ -42,7 +46,8 @@ def unsupported(graph: Graph, operator: Operator) -> str | None:
 
 def _unknown(op: str) -> str:
     """Why there is no definition of an operator."""
-    if op.startswith("CUSTOM:"):
-        what = ACCELERATORS.get(op, "custom, its code is not in the file")
-        return f"not a supported operator: {what}"
-    return "not a supported operator"
+    if not op.startswith("CUSTOM:"):
+        return "not a supported operator"
+    name = op.removeprefix("CUSTOM:")
+    why = next((why for start, why in CUSTOM.items() if name.startswith(start)), OTHER_CUSTOM)
+    return f"not a supported operator: {why}"

@@ -113,7 +113,7 @@ def with_macs(lowered: Lowered, macs: int) -> Lowered:
 
 def layer_types(view: OperatorView) -> str | None:
     """Input, weights, bias and output are INT8, INT8, INT32, INT8; or INT16, INT8, INT32 or INT64, INT16; or all
-    FLOAT32, where the weights may be INT8."""
+    FLOAT32, where the weights may be INT8. INT8 weights may be INT4 too, except beside INT16."""
     source, weights, output = view.input(), view.input(FILTER_POSITION), view.output()
     bias = view.optional(BIAS_POSITION)
     biases, filters = {

@@ -102,6 +102,15 @@ def test_overwritten_ranges_compile_to_the_end() -> None:
     assert 0 < sum(refused) < 25
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", (*MODELS, "mnist_nano_float", "mnist_mlp_int8"))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_many_overwritten_ranges_compile_to_the_end(name: str) -> None:
+    data = data_of(name)
+    refused = [refused_or_compiled(damaged(data, seed), whole=True) for seed in range(2000, 2400)]
+    assert 0 < sum(refused) < 400
+
+
 @pytest.mark.parametrize("op", ["ADD", "CONV_2D", "MEAN", "PAD", "QUANTIZE", "RESHAPE", "SHAPE", "SOFTMAX"])
 @pytest.mark.parametrize("inputs", [(), (-1,), (0,), (-1, -1, -1)])
 @pytest.mark.parametrize("outputs", [(), (1,), (1, 2)])
