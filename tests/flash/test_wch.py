@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.flash.bench import erase_device, flash_device, flashing_of, image, small
-from tests.flash.line import Faults
+from tests.flash.bench import PATIENCE, erase_device, flash_device, flashing_of, image, small
+from tests.flash.line import Faults, plugged
 from tests.flash.wch_device import FACTORY, WchDevice, key_of, reply
 from toolchain.flash.errors import Damaged, FlashError, Mismatch, NoAnswer, Protected, WrongChip
+from toolchain.flash.port import open_port
+from toolchain.flash.protocol import Identity
+from toolchain.flash.wch import Command, make, request
 
 V307 = flashing_of("ch32v307")
 V003 = flashing_of("ch32v003")
@@ -31,6 +34,51 @@ def test_the_recorded_key_exchange() -> None:
     """Seed, unique id and the answer's sum as WCH's own program and a CH573 exchanged them (frank-zago/isp55e0#2)."""
     seed = bytes.fromhex("595a59f73ff4897276cbc7e508342ba91ecdc233c48a9c2a5043a7799177efead149e2113d6b83b3374a983f")
     assert sum(key_of(seed, 0x73, bytes.fromhex("0b5ddce4c284a9c6"))) & 0xFF == 0x4A
+
+
+@pytest.mark.parametrize(
+    ("chip_id", "family", "recorded", "loader"),
+    (
+        (0x80, 0x19, "1f00 ff003fc000ff00ffffffffff 00020500 d04088263b38939f", "2.50"),
+        (0x5E, 0x23, "1f00 ff001fe000ff00ffffffffff 00020600 cdaba1716cbcdad9", "2.60"),
+    ),
+)
+def test_the_recorded_configurations(chip_id: int, family: int, recorded: str, loader: str) -> None:
+    """What a CH32V208 and a CH32X035 answered (ch32-rs/wchisp#29 and #68): both protected, as they come."""
+    payload = bytes.fromhex(recorded)
+    device = WchDevice(
+        V307, chip_id, family, options=bytearray(payload[2:14]), version=payload[14:18], uid=payload[18:]
+    )
+    device.identified = True
+    assert device.answer(0xA7, b"\x1f\0") == payload
+    device.identified = False
+    with plugged(device) as plug, open_port(plug.name) as port:
+        identity = make(port, V307, 115200, PATIENCE).connect()
+    assert identity == Identity(f"WCH ISP {loader}", chip_id, family, None, protected=True)
+
+
+def test_the_recorded_frames_of_a_uart() -> None:
+    """Read and write of the configuration, as WCH's own program and a CH573 exchanged them (frank-zago/isp55e0#2)."""
+    options, uid = bytes.fromhex("fffffffffeffffff4f3f0040"), bytes.fromhex("0b5ddce4c284a9c6")
+    device = WchDevice(V307, options=bytearray(options), version=bytes((0, 2, 8, 0)), uid=uid)
+    device.identified = True
+    answer = device.answer(0xA7, b"\x1f\0")
+    assert answer is not None
+    assert reply(0xA7, answer).hex() == "55aaa7001a00" + "1f00" + options.hex() + "00020800" + uid.hex() + "8c"
+    assert request(Command.READ_CONFIG, b"\x1f\0").hex() == "57aba702001f00" + "c8"
+    written = b"\x07\0" + bytes.fromhex("fffffffffeffffff4f3f0000")
+    assert request(Command.WRITE_CONFIG, written).hex() == "57aba80e00" + written.hex() + "42"
+    answer = device.answer(0xA8, written)
+    assert answer is not None and reply(0xA8, answer).hex() == "55aaa80002000000" + "aa"
+
+
+def test_the_recorded_sum_of_a_key_of_zeros() -> None:
+    """A CH32V203's answer to 30 zeros (jmaselbas/wch-isp#3), which our client asks for."""
+    uid = bytes.fromhex("cdab666755bc88cf")
+    assert sum(key_of(bytes(30), 0x32, uid)) & 0xFF == 0x9A
+    device, data = WchDevice(V307, chip_id=0x70, uid=uid), image(100)
+    flash_device(device, V307, data)
+    assert device.key is None and device.flash.read(V307.origin, 100) == data
 
 
 @pytest.mark.parametrize("size", (1, 7, 55, 56, 57, 1023, 1024, 1025, 20000))

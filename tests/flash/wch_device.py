@@ -13,7 +13,8 @@ from tests.flash.memory import Flash
 GOOD, WRONG_PHRASE, DIFFERS, FAILED = 0x00, 0xF1, 0xF5, 0xFE
 PHRASE = b"MCU ISP & WCH.CN"
 BUFFER = 64
-UID = bytes.fromhex("cdab78560df08635")
+UID = bytes.fromhex("cdaba1716cbcdad9")
+VERSION = bytes((0, 2, 6, 0))
 FACTORY = bytes.fromhex("a55aff00ff00ff00ffffffff")
 
 
@@ -27,6 +28,8 @@ class WchDevice:
     keeps_protection: bool = False
     silent_end: bool = False
     options: bytearray = field(default_factory=lambda: bytearray(FACTORY))
+    version: bytes = VERSION
+    uid: bytes = UID
     flash: Flash = field(init=False)
     started: bool = False
     key: bytes | None = None
@@ -66,7 +69,7 @@ class WchDevice:
         if not self.identified:
             return None
         if command == 0xA7:
-            return payload[:2] + bytes(self.options) + bytes((0, 2, 6, 0)) + UID if payload[0] == 0x1F else None
+            return payload[:2] + bytes(self.options) + self.version + self.uid if payload[0] == 0x1F else None
         if command == 0xA8:
             if not self.keeps_protection:
                 was_locked, self.options = self.locked, bytearray(payload[2:14])
@@ -77,7 +80,7 @@ class WchDevice:
         if command == 0xA3:
             if len(payload) < 30:
                 return bytes((FAILED, 0))
-            self.key = key_of(payload, self.chip_id, UID)
+            self.key = key_of(payload, self.chip_id, self.uid)
             return bytes((sum(self.key) & 0xFF, 0))
         if command == 0xA2:
             self.started, self.identified, self.key = payload == b"\x01" and not self.locked, False, None

@@ -182,7 +182,7 @@ class Wch:
 
     def _end(self, reset: bool) -> None:
         """BTVER 2.31 and 2.40 do not answer this one."""
-        self._port.write(_request(Command.END, bytes((int(reset),))))
+        self._port.write(request(Command.END, bytes((int(reset),))))
         self._port.drain(0.3 * self._patience)
 
     def _data(self, command: Command, at: int, chunk: bytes, allowed: Sequence[Status]) -> int:
@@ -203,8 +203,8 @@ class Wch:
 
     def _ask(self, command: Command, payload: bytes, wait_s: float = REPLY_S) -> bytes:
         """The payload of the reply. Its second byte is no status and counts in the sum only."""
-        request = _request(command, payload)
-        self._port.write(request)
+        sent = request(command, payload)
+        self._port.write(sent)
         head = self._port.take(6, wait_s * self._patience)
         if not head:
             raise NoAnswer(
@@ -213,7 +213,7 @@ class Wch:
                 hint=f"bring the chip into its boot loader ({self._flashing.enter or 'see its manual'}); TX and RX may "
                 "be swapped",
             )
-        if request.startswith(head):
+        if sent.startswith(head):
             self._port.drain(0.05 * self._patience)
             raise Echo("the bytes that we send come back", where=self._port.name, hint="TX and RX are joined")
         if len(head) < 6 or head[:2] != REPLY or head[2] != command:
@@ -249,7 +249,8 @@ class Wch:
         raise AssertionError("the last attempt returns or raises")
 
 
-def _request(command: Command, payload: bytes) -> bytes:
+def request(command: Command, payload: bytes) -> bytes:
+    """A frame: length, and the sum of all that follows the prefix."""
     body = struct.pack("<BH", command, len(payload)) + payload
     return REQUEST + body + bytes((sum(body) & 0xFF,))
 
