@@ -69,7 +69,7 @@ class Port:
             data += part
         return bytes(data)
 
-    def drain(self, quiet_s: float = 0.0, limit_s: float = 2.0) -> bytes:
+    def drain(self, quiet_s: float = 0.0, limit_s: float = 0.5) -> bytes:
         """Everything that came, until nothing comes for `quiet_s`, or for `limit_s` in all."""
         data, end = bytearray(), time.monotonic() + limit_s
         while (part := self._take(max(1, self._waiting()), quiet_s)) and time.monotonic() < end:
