@@ -27,13 +27,15 @@ class HungUp(Exception):
 @dataclass(frozen=True)
 class Faults:
     """Shares of bytes, in both directions, from `after` bytes on. `cut`: after that many bytes nothing passes.
-    `stall_s` is a pause before one answer in twenty. `baud`: bytes take their time."""
+    `unplugged`: after that many the port itself is gone. `stall_s` is a pause before one answer in twenty. `baud`: bytes
+    take their time."""
 
     seed: int = 1
     lost: float = 0.0
     flipped: float = 0.0
     stall_s: float = 0.0
     cut: int | None = None
+    unplugged: int | None = None
     after: int = 0
     baud: int | None = None
 
@@ -42,7 +44,7 @@ class Line:
     """The device's end. `take` and `give` raise HungUp at the end."""
 
     def __init__(self, master: int, faults: Faults) -> None:
-        self._master, self._faults = master, faults
+        self._master, self._faults, self.open = master, faults, True
         self._random = random.Random(faults.seed)
         self._inbox = bytearray()
         self._free_at = 0.0
@@ -86,6 +88,12 @@ class Line:
             except OSError as error:
                 raise HungUp from error
 
+    def close(self) -> None:
+        """Takes the port away."""
+        if self.open:
+            self.open = False
+            os.close(self._master)
+
     def _disturb(self, data: bytes) -> bytes:
         faults = self._faults
         if faults.baud:
@@ -94,6 +102,9 @@ class Line:
         out = bytearray()
         for byte in data:
             self.passed += 1
+            if self.passed == faults.unplugged:
+                self.close()
+                raise HungUp
             if faults.cut is not None and self.passed > faults.cut:
                 continue
             if self.passed > faults.after:
@@ -143,7 +154,7 @@ def plugged(device: Device, faults: Faults | None = None) -> Iterator[Plugged]:
         line.over.set()
         thread.join(5)
         os.close(slave)
-        os.close(master)
+        line.close()
     assert not thread.is_alive()
     if failed:
         raise failed[0]

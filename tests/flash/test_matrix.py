@@ -10,7 +10,7 @@ import pytest
 from tests.flash.bench import flash_device
 from tests.flash.line import Faults
 from tests.flash.rigs import RIGS
-from toolchain.flash.errors import FlashError
+from toolchain.flash.errors import FlashError, LinkLost
 
 SIZE = 1500
 GENTLE = (Faults(), Faults(lost=0.001), Faults(flipped=0.001), Faults(stall_s=0.1))
@@ -59,6 +59,13 @@ def written(protocol: str, size: int) -> None:
 def test_gentle_lines(protocol: str, faults: Faults) -> None:
     good = attempt(protocol, faults)
     assert good or faults != Faults()
+
+
+@pytest.mark.parametrize("protocol", tuple(RIGS))
+def test_a_port_that_is_unplugged_in_the_middle(protocol: str) -> None:
+    rig = RIGS[protocol]
+    with pytest.raises(LinkLost, match=r"the link was lost(.|\n)*not whole(.|\n)*flash again(.|\n)*cable"):
+        flash_device(rig.device(rig.flashing), rig.flashing, rig.image(4000), Faults(unplugged=3000))
 
 
 @pytest.mark.sweep
