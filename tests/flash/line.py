@@ -27,8 +27,8 @@ class HungUp(Exception):
 @dataclass(frozen=True)
 class Faults:
     """Shares of bytes, in both directions, from `after` bytes on. `cut`: after that many bytes nothing passes.
-    `unplugged`: after that many the port itself is gone. `stall_s` is a pause before one answer in twenty. `baud`: bytes
-    take their time."""
+    `unplugged`: after that many the port itself is gone. `stall_s` is a pause before one answer in twenty. `baud`:
+    bytes take their time."""
 
     seed: int = 1
     lost: float = 0.0
