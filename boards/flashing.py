@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from boards.schema import Table
 from compiler.errors import UserError
 
-PROTOCOLS = ("stm32", "py32", "wch", "esp32", "lpc", "lpc8xx", "smp", "nordic_dfu", "xmodem", "ymodem", "uf2")
+PROTOCOLS = (
+    "stm32", "py32", "wch", "esp32", "lpc", "lpc8xx", "samba", "smp", "nordic_dfu", "xmodem", "ymodem", "uf2",
+)  # fmt: skip
 """Names of toolchain/flash/<protocol>.py; py32 is a variant of stm32, lpc8xx of lpc."""
 _RUN = re.compile(r"(\d+)x(\d+)(K?)")
 
@@ -77,7 +79,7 @@ def read_flashing(owner: Table, size: int = 0) -> Flashing | None:
         sectors=parse_sectors(table.texts("sectors"), origin, table.where),
         chip_ids=table.integers("chip_ids", ()),
         family=table.integer("family", 0, high=0xFF),
-        word=table.integer("word", 4, low=1, high=256),
+        word=table.integer("word", 4, low=1, high=512),
         size_at=table.integer("size_at", 0),
         buffer=table.integer("buffer", 0),
         baud=table.integer("baud", 115200, low=1),

@@ -10,13 +10,15 @@ from boards.flashing import Flashing
 from tests.flash.bench import flashing_of, image, small
 from tests.flash.lpc_device import LpcDevice
 from tests.flash.nordic_dfu_device import NordicDfuDevice
+from tests.flash.sam_chips import Sam3x, SamD
+from tests.flash.samba_device import SambaDevice
 from tests.flash.smp_device import SmpDevice
 from tests.flash.stm32_device import Stm32Device
 from tests.flash.wch_device import WchDevice
 from tests.flash.xmodem_device import XmodemDevice
 from toolchain.mcuboot_image import with_header
 
-RigDevice = Stm32Device | WchDevice | LpcDevice | SmpDevice | NordicDfuDevice | XmodemDevice
+RigDevice = Stm32Device | WchDevice | LpcDevice | SambaDevice | SmpDevice | NordicDfuDevice | XmodemDevice
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Rig:
 
 
 _BLUEPILL, _LPC1768 = small(flashing_of("bluepill"), 8), small(flashing_of("lpc1768"), 2)
+_CHIPID_8_KB = 0x285E0160
 RIGS = {
     "stm32": Rig(_BLUEPILL, Stm32Device),
     "py32": Rig(replace(_BLUEPILL, protocol="py32", size_at=0), lambda flashing: Stm32Device(flashing, extended=True)),
@@ -53,6 +56,11 @@ RIGS = {
     "lpc": Rig(_LPC1768, LpcDevice),
     "lpc8xx": Rig(
         replace(_LPC1768, protocol="lpc8xx", word=64), lambda flashing: LpcDevice(flashing, plain=True, hidden=0)
+    ),
+    "samd21": Rig(small(flashing_of("arduino_zero"), 32), lambda flashing: SambaDevice(SamD(flashing))),
+    "sam3x": Rig(
+        replace(small(flashing_of("arduino_due"), 32), chip_ids=(_CHIPID_8_KB,)),
+        lambda flashing: SambaDevice(Sam3x(flashing, cidr=_CHIPID_8_KB), usb=False, extensions=""),
     ),
     "smp": Rig(small(flashing_of("nrf52840dk_mcuboot"), 2), SmpDevice, with_header),
     "nordic_dfu": Rig(small(flashing_of("feather_nrf52832"), 2), NordicDfuDevice),

@@ -11,6 +11,7 @@ from boards.flashing import Flashing
 from tests.flash.bench import erase_device, flash_device, flashing_of, image, small
 from tests.flash.line import Faults
 from tests.flash.lpc_device import LpcDevice
+from tests.flash.strangers import Babbling, Echoing
 from toolchain.flash.errors import (
     Damaged,
     Echo,
@@ -161,28 +162,12 @@ def test_a_cut_line_says_how_the_chip_is_left(flashing: Flashing) -> None:
     assert device.started is None and device.flash.read(0, 64) != image(3000)[:64]
 
 
-class Mirror:
-    """TX and RX joined."""
-
-    def serve(self, line: object) -> None:
-        while True:
-            line.give(line.take(1))  # type: ignore[attr-defined]
-
-
-class Babbler:
-    """An application that talks."""
-
-    def serve(self, line: object) -> None:
-        while line.take(1):  # type: ignore[attr-defined]
-            line.give(b"T=21.5 C\r\n")  # type: ignore[attr-defined]
-
-
 @BOTH
 def test_no_boot_loader(flashing: Flashing) -> None:
     with pytest.raises(Echo, match="joined"):
-        flash_device(Mirror(), flashing, image(10))
+        flash_device(Echoing(), flashing, image(10))
     with pytest.raises(Garbage, match="not this boot loader"):
-        flash_device(Babbler(), flashing, image(10))
+        flash_device(Babbling(), flashing, image(10))
     with pytest.raises((NoAnswer, LinkLost), match=r"P2\.10 low"):
         flash_device(device_of(flashing), flashing, image(10), Faults(cut=0))
 

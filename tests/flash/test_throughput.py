@@ -46,6 +46,26 @@ def lpc8xx(size: int) -> int:
     return 2 * size + -(-size // 1024) * sum(len(order) + len("0\r\n") for order in orders)
 
 
+def samd21(size: int) -> int:
+    """Rows erased by registers; 4096 bytes to RAM, a check sum, two orders to write; read back, as over USB."""
+    word, told = len("W00000000,00000000#"), len("w00000000,4#") + 4
+    row = 2 * word + 2 * told
+    orders = (
+        "S00000000,00000000#",
+        "Z00000000,00000000#Z00000000#\n\r",
+        "Y00000000,0#Y\n\r",
+        "Y00000000,00000000#Y\n\r",
+    )
+    each = sum(len(order) for order in orders)
+    return -(-size // 256) * row + -(-size // 4096) * each + 2 * size
+
+
+def sam3x(size: int) -> int:
+    """Pages of 256 bytes, word by word, with an order to erase and write; read back by XMODEM."""
+    word, told = len("W00000000,00000000#"), len("w00000000,4#") + 4
+    return -(-size // 256) * (65 * word + told) + -(-size // 128) * (133 + 1)
+
+
 def xmodem(size: int) -> int:
     """Blocks of 1024 with head, number, complement, check sum, and the acknowledgement."""
     return -(-size // 1024) * (1024 + 5 + 1)
@@ -67,6 +87,8 @@ ALLOWED: dict[str, Callable[[int], int]] = {
     "wch": wch,
     "lpc": lpc,
     "lpc8xx": lpc8xx,
+    "samd21": samd21,
+    "sam3x": sam3x,
     "smp": smp,
     "xmodem": xmodem,
 }

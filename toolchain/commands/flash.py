@@ -70,7 +70,7 @@ def _one(
             port.set_line(Line(board.console.baud))
             return Flashed(outcome, f"{greet(port, GREETINGS).name()} answers")
         except FlashError:
-            # Right where the console is on other pins than the boot loader.
+            # Right where the console is on other pins than the boot loader, or that was on a USB port now gone.
             return Flashed(outcome, "no answer on this port")
 
 

@@ -68,6 +68,8 @@ def test_interrupts_sit_where_the_headers_say() -> None:
         ("nucleo_l476", 81, "FPU_IRQHandler"),
         ("nucleo_g474", 101, "FMAC_IRQHandler"),
         ("nucleo_u575", 61, "USART1_IRQHandler"),
+        ("arduino_zero", 14, "SERCOM5_Handler"),
+        ("arduino_due", 44, "CAN1_Handler"),
         ("lpc1768", 34, "CANActivity_IRQHandler"),
         ("teensy40", 157, "GPIO6_7_8_9_IRQHandler"),
         ("ch32v208", 53, "OSCWakeUp_IRQHandler"),
