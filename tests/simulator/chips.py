@@ -4,6 +4,7 @@ code with QEMU and none with us."""
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,11 +39,40 @@ class Transport:
         return b""
 
 
+WITHOUT_FPCCR = ("nrf52832", "nrf52840")
+"""Chips whose descriptions lack the float unit's control register, which start-up writes."""
+FPCCR = """
+  - name: "fpccr"
+    base: 0xE000EF30
+    size: "16B"
+"""
+
+
 @contextmanager
 def simulated(board: Board, elf: Path) -> Iterator[tuple[Console, Any]]:
     """The console of the very firmware.elf, booted, and the simulator. Skips where the simulator is not installed."""
     labwired = pytest.importorskip("labwired")
-    with labwired.Sim(elf, chip=board.simulator) as sim:
+    with tempfile.TemporaryDirectory() as folder:
+        chip: dict[str, Any] = {"chip": board.simulator}
+        if board.simulator in WITHOUT_FPCCR:
+            chip = {"system": _completed(Path(labwired.__file__).parent / "configs", board.simulator, Path(folder))}
+        with _console(labwired.Sim(elf, **chip)) as found:
+            yield found
+
+
+def _completed(configs: Path, chip: str, folder: Path) -> Path:
+    """A system of the chip with plain memory at FPCCR."""
+    text = (configs / "chips" / f"{chip}.yaml").read_text().replace('"../', f'"{configs}/')
+    assert text.count("memory_regions:\n") == 1
+    (folder / "chip.yaml").write_text(text.replace("memory_regions:\n", "memory_regions:" + FPCCR))
+    system = folder / "system.yaml"
+    system.write_text(f'name: "{chip}"\nchip: "{folder}/chip.yaml"\nexternal_devices: []\nboard_io: []\n')
+    return system
+
+
+@contextmanager
+def _console(simulation: Any) -> Iterator[tuple[Console, Any]]:
+    with simulation as sim:
         console = Console(Transport(sim), timeouts=Timeouts(line_s=30.0, infer_s=60.0))
         console.wait_ready()
         yield console, sim

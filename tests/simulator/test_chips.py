@@ -2,8 +2,7 @@
 """firmware.elf, unchanged, in an independent simulator of the chip: boot, console, and a network bit for bit.
 
 The simulator (labwired 0.25) lacks some instructions, which then fault: SSAT and USAT, VCMPE, VMLA. So each instruction
-set runs the network whose code has none of them; QEMU runs them all. Its nRF52 chips have no FPCCR (0xE000EF34), which
-the start-up writes, and are left out.
+set runs the network whose code has none of them; QEMU runs them all.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ Written by `python -m toolchain.commands.board_table`. Sizes are in KB of 1024 b
 `RAM used` are bytes of the image, console and stack included. `checks`: the image passed all checks on its ELF file and
 its stack is bounded. QEMU runs firmware.elf itself where it models the chip (`itself`), else the twin: the same objects
 linked for the emulated machine of the same core; the count is of self-test vectors that gave the reference's bytes.
-`simulator`: firmware.elf itself also runs in labwired's model of this chip (tests/simulator).
+`simulator`: firmware.elf itself also runs in labwired's model of this chip (tests/simulator); to its descriptions of
+nRF52 chips the tests add FPCCR, a register of the core that they lack.
 
 `max` is what `clock=max` gives. It uses no crystal that a board may lack; chips without an entry say why in their file.
 
