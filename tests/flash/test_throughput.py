@@ -16,6 +16,7 @@ from tests.flash.bench import flash_device
 from tests.flash.line import BITS_A_BYTE, Faults
 from tests.flash.rigs import RIGS
 from tests.flash.smp_device import SmpDevice
+from toolchain.flash.nordic_dfu import ACK_S, ERASE_S, LEAST_ERASE_S, PAGE, WRITE_S
 from toolchain.flash.smp_wire import CRC_BYTES, HEADER, LENGTH_BYTES, lines
 
 BAUD, SIZE, SHARE = 38400, 8192, 0.9
@@ -66,6 +67,21 @@ def sam3x(size: int) -> int:
     return -(-size // 256) * (65 * word + told) + -(-size // 128) * (133 + 1)
 
 
+def nordic_dfu(size: int) -> int:
+    """Packets of 512 bytes with their type, header, CRC and ends, a byte in 128 escaped; an acknowledgement each. The
+    chip hears nothing while it erases and writes, so the host has to pause; in the end silence is the good answer."""
+    packets = -(-size // 512) * (2 + 4 + 4 + 512 + 2 + 512 // 128 + 6)
+    pages = -(-size // PAGE)
+    pauses_s = max(LEAST_ERASE_S, ERASE_S * pages) + WRITE_S * (pages + 1) + (ERASE_S + WRITE_S) * pages + ACK_S
+    return packets + int(pauses_s * BAUD / BITS_A_BYTE)
+
+
+def py32(size: int) -> int:
+    """As STM32, in blocks of 128."""
+    write, read = (2 + 1) + (5 + 1) + (1 + 128 + 1 + 1), (2 + 1) + (5 + 1) + (2 + 1) + 128
+    return -(-size // 128) * (write + read)
+
+
 def xmodem(size: int) -> int:
     """Blocks of 1024 with head, number, complement, check sum, and the acknowledgement."""
     return -(-size // 1024) * (1024 + 5 + 1)
@@ -84,13 +100,16 @@ def smp(size: int) -> int:
 
 ALLOWED: dict[str, Callable[[int], int]] = {
     "stm32": stm32,
+    "py32": py32,
     "wch": wch,
     "lpc": lpc,
     "lpc8xx": lpc8xx,
     "samd21": samd21,
     "sam3x": sam3x,
     "smp": smp,
+    "nordic_dfu": nordic_dfu,
     "xmodem": xmodem,
+    "ymodem": xmodem,
 }
 """Bytes in both directions that writing and comparing so much takes, one after another."""
 
