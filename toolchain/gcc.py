@@ -34,8 +34,11 @@ C_FLAGS = (
 )  # fmt: skip
 """All C. No jump tables: their indirect jumps are harder to follow."""
 
-GENERATED_FLAGS = ("-std=c99", "-ffreestanding", "-Wall", "-Wextra", "-Werror")
-"""Generated C only: the user's own sources may warn."""
+GENERATED_FLAGS = (
+    "-std=c99", "-ffreestanding", "-Wall", "-Wextra", "-Werror",
+    "-fno-tree-loop-im", "-fno-move-loop-invariants", "-fno-code-hoisting",
+)  # fmt: skip
+"""Generated C only: the user's own sources may warn, and want speed too. What is taken out of loops costs registers."""
 
 RISCV_FLAGS = ("-malign-data=natural",)
 """Strings without padding."""

@@ -26,7 +26,7 @@ from toolchain.templates import render
 STACK_PAINT = 0xC5C5C5C5
 """What start-up writes over the stack; what is left of it shows how deep the stack has been."""
 
-UART_SPINS = 20_000_000
+UART_SPINS = 20 << 20
 """Polls of the UART's transmitter before a byte is given up: the emulator's reader may be slow."""
 
 
@@ -112,8 +112,8 @@ def interface() -> str:
 
 def startup(site: Site, bundle: Bundle, layout: Layout, application: str) -> str:
     """Vectors and start-up, for the C preprocessor and the assembler. Only the user's own sources can have
-    constructors to run."""
-    words = 16 + len(site.board.vectors)
+    constructors to run, or turn on interrupts of the chip: without them the table ends with the core's own."""
+    interrupts = site.board.vectors if application == "app" else ()
     values = {
         "board": site.board,
         "twin": site.twin,
@@ -124,7 +124,8 @@ def startup(site: Site, bundle: Bundle, layout: Layout, application: str) -> str
         "float_handlers": application == "app",
         "arenas_apart": [s.name for s in layout.arena_sections(bundle) if s.bank != site.banks[0]],
         "constants_apart": layout.constants_bank is not None,
-        "vector_alignment": max(128, 1 << (4 * words - 1).bit_length()),
+        "interrupts": interrupts,
+        "vector_alignment": max(128, 1 << (4 * (16 + len(interrupts)) - 1).bit_length()),
     }
     return render(f"startup/{site.board.startup}.S", values)
 
