@@ -51,7 +51,8 @@ def compile_application(compiler: Compiler, directory: Path) -> list[Path]:
         try:
             compiler.compile(source.resolve(), to, _flags(compiler, directory, source))
         except CompileError as error:
-            raise UserError("the application does not compile", where=str(source), got=str(error)) from error
+            said = "".join(f"\n    {line}" for line in str(error).splitlines())
+            raise UserError("the application does not compile", where=str(source), got=said) from error
         objects.append(to)
     faults = [fault for to in objects for fault in _forbidden_calls(compiler, to)]
     if faults:
