@@ -63,6 +63,24 @@ def test_full_speed_boots_on_the_chip(name: str, tmp_path: Path) -> None:
     assert not unmet
 
 
+@pytest.mark.parametrize(
+    ("name", "counter"),
+    (("bluepill", "DWT CYCCNT"), ("nucleo_f401", "DWT CYCCNT"), ("nucleo_u575", "DWT CYCCNT"), ("pico", "SysTick")),
+)
+def test_the_cycles_of_the_dispatches_make_up_the_time_of_an_inference(name: str, counter: str, tmp_path: Path) -> None:
+    board = load_board(name)
+    model = compiled(board.core.name, NETWORKS[board.core.isa])
+    result = build_firmware(board, model, tmp_path, FirmwareOptions(console="profile"))
+    with simulated(board, result.elf) as (console, _):
+        console.load(bytes(model.inputs[0].bytes))
+        counted = console.cycles()
+        microseconds = console.infer().microseconds
+    assert counted.counter == counter and len(counted.dispatches) == len(model.dispatches)
+    assert min(counted.dispatches) > 0
+    expected = microseconds * board.clock_hz / 1e6
+    assert abs(sum(counted.dispatches) - expected) < 0.02 * expected
+
+
 @cache
 def compiled(core: str, network: str) -> CompiledModel:
     """Once for all boards of a core."""
