@@ -9,32 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from compiler import float_numerics
 from compiler.graph import DType, Tensor
 from compiler.isa import Isa, VectorIsa
-from compiler.kernels.kernel import OUTPUT, KernelCall, Lowered, Overlap
-from compiler.kernels.overlap import elementwise
-from compiler.kernels.portable.elementwise import (
-    LEFT_SHIFTS,
-    ExactSumKernel,
-    FloatBinaryKernel,
-    LinearBinaryKernel,
-    binary_arguments,
-    binary_shape,
-    merged,
-)
+from compiler.kernels import overlap
+from compiler.kernels.kernel import Lowered, Overlap
+from compiler.kernels.portable import quantized
+from compiler.kernels.portable.formula import Operand, elementwise
 from compiler.kernels.portable.linear import Function, fit
 from compiler.kernels.portable.loops import ELEMENTS
+from compiler.kernels.portable.quantized import LEFT_SHIFTS
 from compiler.kernels.problems import IntegerSum
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops import bands, layers
-from compiler.ops.activation import INTEGER_RANGE, Activation, float_range, quantized_range
-from compiler.ops.arithmetic import int32_kind
-from compiler.ops.broadcast import broadcasts_to_output, few_axes, operand
+from compiler.ops.activation import INTEGER_RANGE, quantized_range
+from compiler.ops.arithmetic import float_kind, int32_kind, parse
+from compiler.ops.broadcast import broadcasts_to_output, operand
 from compiler.ops.constraints import (
     FLOAT,
     Q8,
@@ -48,23 +40,17 @@ from compiler.ops.constraints import (
 )
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, rule
 
-
-@dataclass(frozen=True)
-class SumAttributes:
-    """Options of ADD and SUB."""
-
-    activation: Activation = Activation.NONE
-
-
-def parse(options: Any) -> SumAttributes:
-    return SumAttributes() if options is None else SumAttributes(Activation(options.FusedActivationFunction()))
-
-
-INT32_KINDS = {
-    1: int32_kind("add", lambda f, a, b: f.add(a, b)),
-    -1: int32_kind("sub", lambda f, a, b: f.sub(a, b)),
+PLAIN = {
+    1: {
+        DType.INT32: int32_kind("add", lambda f, a, b: f.add(a, b)),
+        DType.FLOAT32: float_kind("add", lambda f, a, b: f.fadd(a, b)),
+    },
+    -1: {
+        DType.INT32: int32_kind("sub", lambda f, a, b: f.sub(a, b)),
+        DType.FLOAT32: float_kind("sub", lambda f, a, b: f.fsub(a, b)),
+    },
 }
-"""Plain int32 by sign."""
+"""Types that are not quantised, by sign."""
 
 
 @dataclass(frozen=True)
@@ -117,11 +103,9 @@ def _reference(sign: int) -> Callable[[OperatorView, Sequence[Array | None]], li
         first, second = inputs
         assert first is not None and second is not None
         output = view.output()
-        if output.dtype is DType.INT32:
-            return [np.broadcast_to(INT32_KINDS[sign].values(view, [first, second]), output.shape)]
-        if output.dtype is DType.FLOAT32:
-            total = first + second if sign > 0 else first - second
-            return [float_numerics.clamp(total, *float_range(view.attributes.activation))]
+        plain = PLAIN[sign].get(output.dtype)
+        if plain is not None:
+            return [np.broadcast_to(plain.values(view, [first, second]), output.shape)]
         return [integer_sum(view, sign, first, second).astype(output.dtype.numpy)]
 
     return reference
@@ -129,57 +113,50 @@ def _reference(sign: int) -> Callable[[OperatorView, Sequence[Array | None]], li
 
 def _lower(sign: int) -> Callable[[OperatorView, Isa], Lowered]:
     def lower(view: OperatorView, isa: Isa) -> Lowered:
-        return replace(computed(view, isa), overlaps=_in_order(view))
-
-    def computed(view: OperatorView, isa: Isa) -> Lowered:
         output, activation = view.output(), view.attributes.activation
-        if output.dtype is DType.INT32:
-            return INT32_KINDS[sign].lower(view, isa)
-        element = ELEMENTS[output.dtype]
-        loops = merged(output.shape, view.input(0).shape, view.input(1).shape)
-        shape = binary_shape(loops)
-        common = binary_arguments(loops, element, operand(view, 0), operand(view, 1), OUTPUT)
-        if output.dtype is DType.FLOAT32:
-            kernel = FloatBinaryKernel(isa, element, *shape, "add" if sign > 0 else "sub", *float_range(activation))
-            return Lowered((KernelCall(kernel, common),))
+        plain = PLAIN[sign].get(output.dtype)
+        if plain is not None:
+            return plain.lower(view, isa)
         minimum, maximum = quantized_range(activation, output)
         whole = (minimum, maximum) == INTEGER_RANGE[Q8]
-        linear = fit(_function(view, sign)) if output.dtype is not Q16 else None
-        scales = sum_scales(view)
-        if isinstance(isa, VectorIsa) and output.dtype is DType.INT8 and (loops.first, loops.second) == ((1,), (1,)):
-            return isa.integer_sum(
+        fitted = fit(_function(view, sign)) if output.dtype is not Q16 else None
+        first, second, scales = view.input(0), view.input(1), sum_scales(view)
+        if isinstance(isa, VectorIsa) and output.dtype is Q8 and first.elements == second.elements:
+            vector = isa.integer_sum(
                 IntegerSum(
                     operand(view, 0),
                     operand(view, 1),
-                    loops.counts[0],
+                    output.elements,
                     sign < 0,
-                    (view.input(0).zero_point, view.input(1).zero_point, output.zero_point),
+                    (first.zero_point, second.zero_point, output.zero_point),
                     (scales.first, scales.second, scales.output),
-                    linear,
+                    fitted,
                     minimum,
                     maximum,
                 )
             )
-        if linear is not None:
-            tail = (*linear.factors, *linear.constants, minimum, maximum)
-            return Lowered(
-                (KernelCall(LinearBinaryKernel(isa, element, *shape, linear.nudge != 0, whole), (*common, *tail)),)
-            )
-        exact = (
-            view.input(0).zero_point, scales.first[0], -scales.first[1],
-            view.input(1).zero_point, scales.second[0], -scales.second[1],
-            scales.output[0], -scales.output[1], output.zero_point, minimum, maximum,
-        )  # fmt: skip
-        return Lowered((KernelCall(ExactSumKernel(isa, element, *shape, sign < 0, whole), (*common, *exact)),))
+            return replace(vector, overlaps=_in_order(view))
+        element = ELEMENTS[output.dtype]
+        inputs = [Operand(operand(view, i), element, view.input(i).shape) for i in range(2)]
+        if fitted is not None:
+            formula = quantized.linear(2, fitted.nudge != 0, whole)
+            numbers = (*fitted.factors, *fitted.constants, minimum, maximum)
+        else:
+            formula = quantized.exact_sum(element, sign < 0, whole)
+            numbers = (
+                first.zero_point, scales.first[0], -scales.first[1],
+                second.zero_point, scales.second[0], -scales.second[1],
+                scales.output[0], -scales.output[1], output.zero_point, minimum, maximum,
+            )  # fmt: skip
+        return elementwise(isa, formula, inputs, element, output.shape, numbers)
 
     return lower
 
 
-def _in_order(view: OperatorView) -> tuple[Overlap, ...]:
-    """All forms take element by element, in order."""
-    output = view.output()
-    one = elementwise(output.elements, output.dtype.bytes, output.dtype.bytes)
-    return tuple(replace(one, input=i) for i in (0, 1) if view.input(i).shape == output.shape)
+def _in_order(view: OperatorView) -> tuple[Overlap, Overlap]:
+    """The vector form takes element by element, in order."""
+    one = overlap.elementwise(view.output().elements, view.output().dtype.bytes, view.output().dtype.bytes)
+    return replace(one, input=0), replace(one, input=1)
 
 
 def _function(view: OperatorView, sign: int) -> Function:
@@ -207,7 +184,6 @@ def _definition(name: str, sign: int) -> OperatorDefinition:
         output_dtype_as_input(),
         layers.clamping_activation,
         broadcasts_to_output,
-        few_axes,
         stated(rule(one_scale), lambda view: None if view.input().dtype is DType.INT32 else one_scale(view)),
         int16_zero_points_are_zero,
         output_scale_not_tiny,

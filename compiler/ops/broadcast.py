@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.kernels.kernel import Argument, Constant, Place, Role
-from compiler.kernels.portable.elementwise import RANK, merged
 from compiler.ops.definition import OperatorView
 
 
@@ -20,12 +19,6 @@ def broadcasts_to_output(view: OperatorView) -> str | None:
     if joint == output and 0 not in output:
         return None
     return f"{' and '.join(str(list(shape)) for shape in shapes)} to {list(output)}"
-
-
-def few_axes(view: OperatorView) -> str | None:
-    """Broadcasting needs at most four loops."""
-    loops = merged(view.output().shape, view.input(0).shape, view.input(1).shape)
-    return None if len(loops.counts) <= RANK else f"{len(loops.counts)} loops"
 
 
 def operand(view: OperatorView, position: int) -> Argument:

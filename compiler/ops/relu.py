@@ -16,10 +16,10 @@ import numpy as np
 from compiler import float_numerics
 from compiler.graph import DType
 from compiler.isa import Isa
-from compiler.kernels.floats.clamp import FloatClampKernel
-from compiler.kernels.kernel import INPUT, OUTPUT, KernelCall, Lowered
-from compiler.kernels.overlap import elementwise
-from compiler.kernels.portable.loops import ELEMENTS, lanes_of
+from compiler.kernels.floats.functions import clamp as float_clamp
+from compiler.kernels.kernel import INPUT, Lowered
+from compiler.kernels.portable.formula import Formula, Operand, elementwise
+from compiler.kernels.portable.loops import Element
 from compiler.ops import bands
 from compiler.ops.activation import INTEGER_RANGE, quantize_bound
 from compiler.ops.constraints import (
@@ -59,6 +59,7 @@ class Clamp:
 
 def _definition(name: str, minimum: float, maximum: float) -> OperatorDefinition:
     bounds = Clamp(minimum, maximum)
+    formula = Formula(f"clamp_{name.lower()}", lambda f, isa, x, parameters: float_clamp(f, x[0], minimum, maximum))
 
     def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
         (x,) = inputs
@@ -71,10 +72,8 @@ def _definition(name: str, minimum: float, maximum: float) -> OperatorDefinition
         output = view.output()
         if output.dtype is not DType.FLOAT32:
             return bounds.rescaling(view).lower(isa)
-        element = ELEMENTS[output.dtype]
-        kernel = FloatClampKernel(isa, element, element, lanes_of(output.elements), minimum, maximum)
-        overlap = elementwise(output.elements, element.bytes, element.bytes)
-        return Lowered((KernelCall(kernel, (INPUT, OUTPUT, output.bytes)),), overlaps=(overlap,))
+        inputs = [Operand(INPUT, Element.FLOAT32, output.shape)]
+        return elementwise(isa, formula, inputs, Element.FLOAT32, output.shape)
 
     constraints = (
         inputs_between(1, 1),

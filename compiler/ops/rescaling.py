@@ -9,11 +9,11 @@ import numpy as np
 
 from compiler.graph import Tensor
 from compiler.isa import Isa
-from compiler.kernels.kernel import INPUT, OUTPUT, KernelCall, Lowered
-from compiler.kernels.overlap import elementwise
+from compiler.kernels.kernel import INPUT, Lowered
+from compiler.kernels.portable import quantized
+from compiler.kernels.portable.formula import Operand, elementwise
 from compiler.kernels.portable.linear import Function, fit
-from compiler.kernels.portable.loops import ELEMENTS, lanes_of
-from compiler.kernels.portable.unary import ExactRescaleKernel, LinearUnaryKernel
+from compiler.kernels.portable.loops import ELEMENTS
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.definition import Array
@@ -48,29 +48,19 @@ class Rescaling:
 
     def lower(self, isa: Isa) -> Lowered:
         """A proven linear form of all inputs where there is one, else the reference's steps."""
-        source, target = ELEMENTS[self.source.dtype], ELEMENTS[self.output.dtype]
-        lanes = lanes_of(self.output.elements)
+        shape = self.output.shape
+        inputs, target = [Operand(INPUT, ELEMENTS[self.source.dtype], shape)], ELEMENTS[self.output.dtype]
         whole = (self.minimum, self.maximum) == (-128, 127)
-        places = (INPUT, OUTPUT, self.output.bytes)
-        overlap = elementwise(self.output.elements, source.bytes, target.bytes)
         lowest, highest = INTEGER_RANGE[self.source.dtype]
         domain = np.arange(lowest, highest + 1, dtype=np.int64)
         zero_points = (self.source.zero_point,), self.output.zero_point
-        function = Function((domain,), self.reference(domain), (self.ratio,), *zero_points, self.minimum, self.maximum)
-        linear = fit(function)
-        if linear is not None:
-            kernel = LinearUnaryKernel(isa, source, target, lanes, linear.nudge != 0, whole)
-            numbers = (
-                *linear.factors,
-                *linear.constants,
-                self.minimum,
-                self.maximum,
-            )
-            return Lowered((KernelCall(kernel, (*places, *numbers)),), overlaps=(overlap,))
-        multiplier, shift = quantize_multiplier(self.ratio)
-        exact = (
-            self.source.zero_point, multiplier, max(shift, 0), max(-shift, 0), self.output.zero_point,
-            self.minimum, self.maximum,
-        )  # fmt: skip
-        kernel_exact = ExactRescaleKernel(isa, source, target, lanes, whole)
-        return Lowered((KernelCall(kernel_exact, (*places, *exact)),), overlaps=(overlap,))
+        fitted = fit(
+            Function((domain,), self.reference(domain), (self.ratio,), *zero_points, self.minimum, self.maximum)
+        )
+        if fitted is not None:
+            formula = quantized.linear(1, fitted.nudge != 0, whole)
+            numbers = (*fitted.factors, *fitted.constants)
+        else:
+            formula, (multiplier, shift) = quantized.rescale(whole), quantize_multiplier(self.ratio)
+            numbers = (self.source.zero_point, multiplier, max(shift, 0), max(-shift, 0), self.output.zero_point)
+        return elementwise(isa, formula, inputs, target, shape, (*numbers, self.minimum, self.maximum))

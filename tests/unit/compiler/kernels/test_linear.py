@@ -7,7 +7,8 @@ import pytest
 from compiler.graph import DType
 from compiler.kernels.portable.linear import Function, Linear, fit
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
-from compiler.ops.add import SumAttributes, _function
+from compiler.ops.add import _function
+from compiler.ops.arithmetic import ArithmeticAttributes
 from compiler.ops.rescaling import Rescaling
 from tests.unit.compiler.ops.build import tensor, view
 
@@ -19,7 +20,7 @@ def sum_of(first: float, second: float, output: float, zeros: tuple[int, int, in
         "ADD",
         [tensor(0, (4,), scale=first, zero_point=zeros[0]), tensor(1, (4,), scale=second, zero_point=zeros[1])],
         tensor(2, (4,), scale=output, zero_point=zeros[2]),
-        SumAttributes(),
+        ArithmeticAttributes(),
     )
     return _function(v, 1)
 

@@ -8,7 +8,7 @@ import pytest
 
 from compiler.codegen.requantize import narrow_shifts, reduce_multiplier, split_shift
 from compiler.kernels.portable import copies, reduce
-from compiler.kernels.portable.elementwise import Loops, merged
+from compiler.kernels.portable.formula import merged
 from compiler.kernels.portable.loops import lanes_of
 from compiler.kernels.portable.pools import reciprocal
 from compiler.kernels.portable.rescale import Form, rescale_of
@@ -67,11 +67,11 @@ def test_runs_cut_windows_at_the_borders() -> None:
 
 
 def test_broadcasts_merge() -> None:
-    assert merged((1, 4, 5, 3), (1, 4, 5, 3), (1, 4, 5, 3)) == Loops((60,), (1,), (1,))
-    assert merged((1, 4, 5, 3), (1, 4, 5, 3), (3,)) == Loops((20, 3), (3, 1), (0, 1))
-    assert merged((1, 4, 5, 3), (), (1, 4, 5, 3)) == Loops((60,), (0,), (1,))
-    assert merged((2, 4, 3), (2, 1, 3), (1, 4, 1)) == Loops((2, 4, 3), (3, 0, 1), (0, 1, 0))
-    assert merged((1,), (1,), (1,)) == Loops((1,), (0,), (0,))
+    assert merged((1, 4, 5, 3), [(1, 4, 5, 3), (1, 4, 5, 3)]) == ((60,), ((1,), (1,)))
+    assert merged((1, 4, 5, 3), [(1, 4, 5, 3), (3,)]) == ((20, 3), ((3, 1), (0, 1)))
+    assert merged((1, 4, 5, 3), [(), (1, 4, 5, 3)]) == ((60,), ((0,), (1,)))
+    assert merged((2, 4, 3), [(2, 1, 3), (1, 4, 1)]) == ((2, 4, 3), ((3, 0, 1), (0, 1, 0)))
+    assert merged((1,), [(1,), (1,)]) == ((1,), ((0,), (0,)))
 
 
 def test_reductions_merge() -> None:

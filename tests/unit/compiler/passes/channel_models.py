@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from compiler.graph import DType, Graph, Operator, Quantization, Tensor
 from compiler.ops.activation import Activation
-from compiler.ops.add import SumAttributes
+from compiler.ops.arithmetic import ArithmeticAttributes
 from compiler.ops.conv_2d import Conv2DAttributes
 from compiler.ops.definition import OperatorView
 from compiler.ops.fully_connected import FullyConnectedAttributes
@@ -98,7 +98,7 @@ class Network:
 
     def add(self, first: int, second: int, op: str = "ADD", activation: Activation = Activation.NONE) -> int:
         output = self.tensor(self.tensors[first].shape, 0.09, -7)
-        return self._operator(op, [first, second], output, SumAttributes(activation))
+        return self._operator(op, [first, second], output, ArithmeticAttributes(activation))
 
     def unary(self, op: str, source: int, scale: float = 0.05, zero_point: int = 0) -> int:
         return self._operator(op, [source], self.tensor(self.tensors[source].shape, scale, zero_point))

@@ -10,7 +10,7 @@ import pytest
 
 from compiler.graph import DType, Graph, Operator, Tensor
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
-from compiler.ops.add import SumAttributes
+from compiler.ops.arithmetic import ArithmeticAttributes
 from compiler.ops.conv_2d import Conv2DAttributes
 from compiler.ops.fully_connected import FullyConnectedAttributes
 from compiler.ops.geometry import Padding
@@ -67,7 +67,7 @@ def test_weights_that_fit_stay_int8_and_others_become_int16() -> None:
 def test_nothing_is_converted_between_two_converted_operators() -> None:
     rest = [byte(3, 1, 48, scale=0.7, zero_point=90), byte(4, 1, 48, scale=0.9, zero_point=80)]
     shape = tensor(5, (2,), DType.INT32, None, data=[1, 48])
-    operators = [Operator(1, "RESHAPE", (2, 5), (3,)), Operator(2, "ADD", (3, 3), (4,), SumAttributes())]
+    operators = [Operator(1, "RESHAPE", (2, 5), (3,)), Operator(2, "ADD", (3, 3), (4,), ArithmeticAttributes())]
     after = run_passes(convolution([1, 2, 3, 4, 5, 6], 3, [*rest, shape], operators, 4))
     assert kinds(after) == ["QUANTIZE", "CONV_2D", "RESHAPE", "ADD", "QUANTIZE"]
 
