@@ -181,6 +181,7 @@ DEFINITIONS = (
             int16_zero_points_are_zero,
             layers.weight_quantization(0),
             layers.moderate_multipliers,
+            layers.moderate_bias,
         ),
         reference,
         lower,

@@ -139,6 +139,7 @@ DEFINITIONS = (
             int16_zero_points_are_zero,
             layers.weight_quantization(3),
             layers.moderate_multipliers,
+            layers.moderate_bias,
         ),
         reference,
         lower,

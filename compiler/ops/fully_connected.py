@@ -177,6 +177,7 @@ DEFINITIONS = (
             int16_zero_points_are_zero,
             layers.weight_quantization(0, per_channel=False),
             layers.moderate_multipliers,
+            layers.moderate_bias,
             exact_scaling,
         ),
         reference,

@@ -23,6 +23,7 @@ from compiler.ops.constraints import stated
 from compiler.ops.definition import Constraint, OperatorView
 
 INPUT_POSITION, FILTER_POSITION, BIAS_POSITION = 0, 1, 2
+LARGEST_BIAS = 1 << 46
 
 
 def requantization(
@@ -162,6 +163,19 @@ def moderate_multipliers(view: OperatorView) -> str | None:
         return None
     largest = max(channel_multipliers(source, weights, output))
     return None if largest < 2.0 ** (30 if source.dtype is DType.INT8 else 14) else f"{largest:g}"
+
+
+def moderate_bias(view: OperatorView) -> str | None:
+    """INT64 biases are below 2**46: the reference rescales sums of 48 bits."""
+    return oversized(view.optional(BIAS_POSITION))
+
+
+def oversized(bias: Tensor | None) -> str | None:
+    """What is wrong with a constant bias whose sums exceed 48 bits."""
+    if bias is None or bias.dtype is not DType.INT64:
+        return None
+    largest = max(-int(bias.constant.min(initial=0)), int(bias.constant.max(initial=0)))
+    return None if largest < LARGEST_BIAS else f"'{bias.name}' reaches {largest}"
 
 
 def windows_see_input(view: OperatorView, window: Window) -> str | None:

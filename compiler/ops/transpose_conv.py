@@ -227,6 +227,7 @@ DEFINITIONS = (
             layer_rule(int16_zero_points_are_zero),
             layer_rule(layers.weight_quantization(0)),
             layer_rule(layers.moderate_multipliers),
+            layer_rule(layers.moderate_bias),
         ),
         reference,
         lower,

@@ -13,7 +13,7 @@ from typing import Any
 from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
-from compiler.ops import lstm_float, lstm_integer
+from compiler.ops import layers, lstm_float, lstm_integer
 from compiler.ops.activation import Activation
 from compiler.ops.constraints import FLOAT, Q8, Q16, int16_zero_points_are_zero
 from compiler.ops.definition import Array, Constraint, OperatorDefinition, OperatorView
@@ -99,6 +99,11 @@ def consistent_shapes(view: OperatorView) -> str | None:
     return None if good and min(s.batches, s.steps, s.units, s.inputs) > 0 else found
 
 
+def moderate_biases(view: OperatorView) -> str | None:
+    """INT64 biases are below 2**46: the reference rescales sums of 48 bits."""
+    return next((got for p in BIASES if (got := layers.oversized(view.input(p)))), None)
+
+
 def tanh_cell(view: OperatorView) -> str | None:
     """The activation of the cell gate is TANH."""
     return None if view.attributes.activation is Activation.TANH else str(view.attributes.activation.name)
@@ -127,6 +132,7 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     types,
     constants,
     consistent_shapes,
+    moderate_biases,
     tanh_cell,
     quantization,
     int16_zero_points_are_zero,

@@ -178,3 +178,13 @@ def test_reshape_is_an_alias() -> None:
     assert operators()["RESHAPE"].lower(v, None).is_alias  # type: ignore[arg-type]
     assert evaluate(v, range(6)).shape == (6, 1)
     assert "input [2, 3], output [5]" in str(refusal(view("RESHAPE", [tensor(0, (2, 3))], tensor(1, (5,)))))
+
+
+@pytest.mark.parametrize("bias", [1 << 46, -(1 << 46), -(1 << 63), (1 << 63) - 1])
+def test_biases_beyond_what_the_reference_rescales(bias: int) -> None:
+    source, output = (tensor(i, (1, 2), DType.INT16, 0.01) for i in (0, 3))
+    weights = tensor(1, (2, 2), DType.INT8, 0.01, data=np.ones((2, 2)))
+    v = view("FULLY_CONNECTED", [source, weights, tensor(2, (2,), DType.INT64, 1e-4, data=[0, bias])], output,
+             FullyConnectedAttributes())  # fmt: skip
+    told = f"INT64 biases are below 2**46: the reference rescales sums of 48 bits.: 't2' reaches {abs(bias)}"
+    assert refusal(v) == told
