@@ -10,7 +10,7 @@ from boards.flashing import Flashing
 from tests.flash.bench import flashing_of, image, small
 from tests.flash.lpc_device import LpcDevice
 from tests.flash.nordic_dfu_device import NordicDfuDevice
-from tests.flash.sam_chips import Sam3x, SamD
+from tests.flash.sam_chips import SamD, SamE
 from tests.flash.samba_device import SambaDevice
 from tests.flash.smp_device import SmpDevice
 from tests.flash.stm32_device import Stm32Device
@@ -60,7 +60,7 @@ RIGS = {
     "samd21": Rig(small(flashing_of("arduino_zero"), 32), lambda flashing: SambaDevice(SamD(flashing))),
     "sam3x": Rig(
         replace(small(flashing_of("arduino_due"), 32), chip_ids=(_CHIPID_8_KB,)),
-        lambda flashing: SambaDevice(Sam3x(flashing, cidr=_CHIPID_8_KB), usb=False, extensions=""),
+        lambda flashing: SambaDevice(SamE(flashing, cidr=_CHIPID_8_KB), usb=False, extensions=""),
     ),
     "smp": Rig(small(flashing_of("nrf52840dk_mcuboot"), 2), SmpDevice, with_header),
     "nordic_dfu": Rig(small(flashing_of("feather_nrf52832"), 2), NordicDfuDevice),

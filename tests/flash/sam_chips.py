@@ -127,8 +127,8 @@ class SamD(Chip):
     def register(self, address: int) -> int | None:
         if address == 0xE000ED00:
             return 0x410FC241 if self.big else 0x410CC601
-        if address == 0x41002018:
-            return self.did
+        if address in (0x41002000, 0x41002018):
+            return self.did if address & 0xFF else 0x10000 * self.security
         offset = address - 0x41004000
         if offset == 0x08:
             return self.flashing.end // self.page | ((6 if self.big else 3) << 16)
@@ -209,33 +209,36 @@ class SamD(Chip):
 
 
 @dataclass
-class Sam3x(Chip):
-    """SAM3X8E; data sheet, chapters EEFC, CHIPID, RSTC. Pages are erased as they are written."""
+class SamE(Chip):
+    """SAM3X8E, which erases pages as it writes them, or, with `four`, SAM4S16, which erases 4 to 32 pages at once; data
+    sheets, chapters EEFC, CHIPID, RSTC."""
 
     cidr: int = 0x285E0A60
+    four: bool = False
     boots_flash: bool = False
 
     def begin(self) -> None:
-        self.page = 256
+        self.page = 512 if self.four else 256
         self.results: list[list[int]] = [[], []]
         self.modes = [0, 0]
         self.states = [1, 1]
 
     @property
     def region(self) -> int:
-        return 16384
+        return 8192 if self.four else 16384
 
     @property
     def plane(self) -> int:
-        return (self.flashing.end - self.flashing.origin) // 2
+        return (self.flashing.end - self.flashing.origin) // (1 if self.four else 2)
 
     def register(self, address: int) -> int | None:
-        if address in (0xE000ED00, 0x400E0740, 0x400E0940, 0x400E0944):
-            return {0xE000ED00: 0x412FC230, 0x400E0940: self.cidr}.get(address, 0)
+        if address in (0xE000ED00, 0x400E0740, 0x400E0744, 0x400E0940, 0x400E0944):
+            core, identity = (0x410FC241, 0x400E0740) if self.four else (0x412FC230, 0x400E0940)
+            return {0xE000ED00: core, identity: self.cidr}.get(address, 0)
         if address in (0, 4):
-            return 0x00100000 + address
-        plane, offset = divmod(address - 0x400E0A00, 0x200)
-        if plane not in (0, 1) or offset not in (0, 8, 12):
+            return 0x00800000 if self.four else 0x00100000
+        plane, offset = self._place(address)
+        if plane is None or offset not in (0, 8, 12):
             return None
         if offset == 0:
             return self.modes[plane]
@@ -245,11 +248,11 @@ class Sam3x(Chip):
         return self.results[plane].pop(0) if self.results[plane] else 0
 
     def set_register(self, address: int, value: int, mask: int) -> bool:
-        if address == 0x400E1A00:
+        if address == (0x400E1400 if self.four else 0x400E1A00):
             self.restarted = value == 0xA500000D
             return True
-        plane, offset = divmod(address - 0x400E0A00, 0x200)
-        if plane not in (0, 1) or offset not in (0, 4):
+        plane, offset = self._place(address)
+        if plane is None or offset not in (0, 4):
             return False
         if offset == 0:
             self.modes[plane] = value
@@ -260,6 +263,11 @@ class Sam3x(Chip):
         self.states[plane] = 1 | error
         return True
 
+    def _place(self, address: int) -> tuple[int | None, int]:
+        """Which controller's registers, and which of them."""
+        plane, offset = divmod(address - 0x400E0A00, 0x200)
+        return (plane if 0 <= plane < (1 if self.four else 2) else None), offset
+
     def _command(self, plane: int, argument: int, command: int) -> int:
         """The error bits of EEFC_FSR."""
         start = self.flashing.origin + plane * self.plane
@@ -267,7 +275,7 @@ class Sam3x(Chip):
         locked = {(region * self.region) for region in self.locked}
         if command == 0x0A:
             bits = sum(1 << i for i in range(self.plane // self.region) if start + i * self.region in locked)
-            self.results[plane] = [bits]
+            self.results[plane] = [bits >> shift & 0xFFFFFFFF for shift in range(0, 128, 32)]
         elif command == 0x0D:
             self.results[plane] = [int(self.security) | 2 * self.boots_flash]
         elif command in (0x0B, 0x0C) and argument == 1:
@@ -280,7 +288,16 @@ class Sam3x(Chip):
                 return 4
             for number in numbers:
                 self.flash.erase(number)
-        elif command in (0x01, 0x03):
+        elif command == 0x07 and self.four:
+            first = argument & ~3
+            pages = 4 << (argument & 3)
+            sector = self.flashing.touched(start + first * self.page, pages * self.page)
+            if first % pages or len(sector) != 1 or sector[0].size != pages * self.page:
+                return 2
+            if sector[0].address // self.region in self.locked:
+                return 4
+            self.flash.erase(sector[0].number)
+        elif command == 0x01 or (command == 0x03 and not self.four):
             if self.modes[plane] != 0x600:
                 return 2
             if address // self.region in self.locked:

@@ -13,12 +13,12 @@ import pytest
 
 from tests.flash.bench import image
 from tests.flash.line import plugged
-from tests.flash.sam_rigs import RIGS, device_of
+from tests.flash.sam_rigs import MONITORS, device_of
 
 SECONDS = 100
 
 
-@pytest.mark.parametrize(("name", "usb", "extensions"), RIGS)
+@pytest.mark.parametrize(("name", "usb", "extensions"), MONITORS)
 def test_bossac(name: str, usb: bool, extensions: str, tmp_path: Path) -> None:
     program = shutil.which("bossac")
     if program is None:
@@ -26,7 +26,7 @@ def test_bossac(name: str, usb: bool, extensions: str, tmp_path: Path) -> None:
     device, flashing = device_of(name, usb, extensions)
     data, file = image(5001), tmp_path / "image.bin"
     file.write_bytes(data)
-    offset = flashing.origin if name != "sam3x" else 0
+    offset = flashing.origin if name.startswith("samd") else 0
     options = [f"-U{int(usb)}", f"--offset={offset:#x}", "-e", "-w", "-v", "-b", "-R"]
     with plugged(device) as plug:
         done = subprocess.run(

@@ -11,8 +11,8 @@ import pytest
 from boards.flashing import Flashing
 from tests.flash.bench import erase_device, flash_device, image, small
 from tests.flash.line import Faults
-from tests.flash.sam_chips import Chip, Sam3x, SamD
-from tests.flash.sam_rigs import RIGS, SAM3X, SAMD21, SAMD51, device_of
+from tests.flash.sam_chips import Chip, SamD, SamE
+from tests.flash.sam_rigs import MONITORS, SAM3X, SAMD21, SAMD51, device_of
 from tests.flash.samba_device import SambaDevice
 from tests.flash.strangers import Babbling, Echoing
 from toolchain.flash.errors import (
@@ -30,8 +30,8 @@ from toolchain.flash.errors import (
 from toolchain.flash.protocol import Proof
 from toolchain.flash.samba_link import SambaLink
 
-ALL = pytest.mark.parametrize(("name", "usb", "extensions"), RIGS)
-CHIPS = pytest.mark.parametrize("name", ("samd21", "samd51", "sam3x"))
+ALL = pytest.mark.parametrize(("name", "usb", "extensions"), MONITORS)
+CHIPS = pytest.mark.parametrize("name", ("samd21", "samd51", "sam3x", "sam4s"))
 
 
 @ALL
@@ -52,7 +52,7 @@ def test_writes_every_byte_and_erases_the_touched_sectors(name: str, usb: bool, 
 
 @CHIPS
 def test_fills_the_whole_flash(name: str) -> None:
-    device, flashing = device_of(name, True, "XYZ" if name != "sam3x" else "")
+    device, flashing = device_of(name, True, "XYZ" if name.startswith("samd") else "")
     data = image(flashing.end - flashing.origin)
     flash_device(device, flashing, data)
     assert bytes(device.flash.data) == data and device.started
@@ -96,9 +96,11 @@ def test_another_chip_is_left_alone(name: str) -> None:
     with pytest.raises(WrongChip, match=f"id {flashing.chip_ids[0]:#x}"):
         flash_device(device, other, image(100))
     assert not device.flash.erased
-    stranger = SambaDevice(Sam3x(SAM3X, cidr=0x2A000000) if name == "sam3x" else SamD(SAMD21, did=0x20010000))
-    with pytest.raises(WrongChip, match="another chip"):
-        flash_device(stranger, flashing, image(100))
+    for stranger in {"samd21", "samd51", "sam3x", "sam4s"} - {name}:
+        device = device_of(stranger)[0]
+        with pytest.raises(WrongChip, match="another chip"):
+            flash_device(device, flashing, image(100))
+        assert not device.flash.erased and device.fault is None
 
 
 def test_a_chip_with_less_flash_is_left_alone() -> None:
@@ -118,6 +120,15 @@ def test_locked_regions_are_named_and_unlocked_only_when_asked(name: str) -> Non
     device.chip.restarted = False
     flash_device(device, flashing, image(100), unprotect=True)
     assert not device.chip.locked and device.flash.read(flashing.origin, 100) == image(100)
+
+
+@CHIPS
+def test_the_security_bit_is_told_and_no_hindrance(name: str) -> None:
+    for security in (False, True):
+        device, flashing = device_of(name)
+        device.chip.security = security
+        assert flash_device(device, flashing, image(100)).loader.endswith(", security bit set") == security
+        assert device.flash.read(flashing.origin, 100) == image(100)
 
 
 @ALL
@@ -167,7 +178,7 @@ def test_the_device_refuses_what_the_data_sheet_forbids() -> None:
     chip: Chip = SamD(SAMD51, big=True)
     chip.set_register(0x41004004, 0x0001, 0xFFFF)
     assert not chip.flash.erased
-    chip = Sam3x(SAM3X)
+    chip = SamE(SAM3X)
     chip.store(SAM3X.origin, 4, 0)
     chip.set_register(0x400E0A04, 0x5A000003, 0xFFFFFFFF)
     assert chip.refusals == 1 and not chip.flash.erased

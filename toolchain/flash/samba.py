@@ -18,7 +18,8 @@ from boards.flashing import Flashing, Sector
 from toolchain.flash.errors import Damaged, FlashError, Garbage, LinkLost, Mismatch, NoAnswer, Protected, Refused
 from toolchain.flash.port import Line, Port
 from toolchain.flash.protocol import Identity, Proof, Step
-from toolchain.flash.sam_flash import Controller, controller_of, identify
+from toolchain.flash.sam_controller import Controller
+from toolchain.flash.sam_flash import controller_of, identify
 from toolchain.flash.samba_link import SambaLink
 
 T = TypeVar("T")
@@ -46,17 +47,20 @@ class Samba:
         self._found: Controller | None = None
 
     def connect(self) -> Identity:
-        self._link.synchronize(self._flashing.origin)
+        self._link.synchronize()
         chip_id = self._twice(lambda: identify(self._link))
         version = self._twice(self._link.version)
         if "[Arduino:" in version:
             self._extensions = version.split("[Arduino:")[1].split("]")[0]
         self._found = self._reliably(lambda: controller_of(chip_id, self._link, self._flashing))
+        loader = f"SAM-BA {version}"
         if self._found is None:
-            return Identity(f"SAM-BA {version}", chip_id)
+            return Identity(loader, chip_id)
+        if self._reliably(self._controller.secured):
+            loader += ", security bit set"
         size = self._controller.flash_end() - self._flashing.origin
         locked = self._reliably(lambda: self._controller.locked(self._flashing.sectors))
-        return Identity(f"SAM-BA {version}", chip_id, 0, size, locked)
+        return Identity(loader, chip_id, 0, size, locked)
 
     def read(self, address: int, size: int) -> bytes | None:
         return self._reliably(lambda: self._link.read(address, size))

@@ -17,7 +17,7 @@ from toolchain.flash.port import Port
 from toolchain.flash.xmodem import SMALL, Control
 
 SYNC_TRIES, TRIES = 8, 6
-SYNC_S, REPLY_S, LONG_S = 0.2, 1.0, 10.0
+SYNC_S, REPLY_S, LONG_S = 0.3, 1.0, 10.0
 AUTO_BAUD, BINARY, NOTHING, BREAK = b"\x80", b"N#", b"z", b"q"
 """NOTHING makes no command, and takes the place of one that was begun; BREAK ends a block that nobody fetched."""
 DONE = b"\n\r"
@@ -32,8 +32,8 @@ class SambaLink:
         self._port, self._patience, self._enter = port, patience, enter
         self.plain = True
 
-    def synchronize(self, probe: int) -> None:
-        """Also tells a USB monitor from one on a UART, by reading four bytes at `probe`."""
+    def synchronize(self) -> None:
+        """Also tells a USB monitor from one on a UART, by reading four bytes at 0, where every chip has its vectors."""
         heard = b""
         for attempt in range(SYNC_TRIES):
             heard += self._port.drain()
@@ -43,11 +43,12 @@ class SambaLink:
                     heard += self._port.drain(0.1 * self._patience)
             with suppress(NoAnswer, Garbage):
                 self._binary()
-                self._command(f"R{probe:08X},{4:08X}")
-                self.plain = len(self._port.take(4, SYNC_S * self._patience)) == 4
-                if not self.plain:
-                    self._fetch_packed(4)
-                self.word(probe)
+                self._command(f"R{0:08X},{4:08X}")
+                found = self._port.take(4, SYNC_S * self._patience)
+                self.plain = len(found) == 4
+                found = found if self.plain else self._fetch_packed(4)
+                if int.from_bytes(found, "little") != self.word(0):
+                    raise self._garbled(found)
                 return
             if attempt > 1:
                 heard += self._recover()
@@ -131,8 +132,9 @@ class SambaLink:
         found = self._port.take(2, SYNC_S * self._patience)
         if not found:
             raise self._silent()
+        found += self._port.drain(0.05 * self._patience)
         if found != DONE:
-            raise self._garbled(found + self._port.drain(0.05 * self._patience))
+            raise self._garbled(found)
 
     def _recover(self) -> bytes:
         """Acknowledges packets that still come, then fills up what the monitor may wait for."""
