@@ -11,6 +11,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,12 +20,12 @@ from boards.board import Board, Core
 from boards.loader import board_names, load_board
 from compiler.artifact import CompiledModel
 from compiler.compile import compile_model
-from compiler.errors import UserError
 from compiler.model import Model
 from compiler.settings import Settings
 from qemu.depth import Depth, measure_depth
 from toolchain.columns import Column
 from toolchain.firmware import build_firmware
+from toolchain.fit import DoesNotFit
 from toolchain.options import FirmwareOptions
 from toolchain.request import ROOT
 from toolchain.target import settings_of, target_of
@@ -56,7 +57,7 @@ class Stack:
 
 
 def measure(board: Board, compiled: CompiledModel, folder: Path) -> Stack:
-    """Builds and runs. UserError where the model does not fit; what QEMU and the console raise."""
+    """Builds and runs. DoesNotFit, and what QEMU and the console raise."""
     result = build_firmware(board, compiled, folder, FirmwareOptions())
     bound = result.twin_stack or result.stack
     depth = measure_depth(board.emulator, result.runs, COMMANDS, SECONDS)
@@ -67,12 +68,8 @@ def stacks(boards: Iterable[Board], networks: Iterable[Path]) -> Iterator[Stack]
     """Of every network on every board that takes it."""
     for board in boards:
         for network in networks:
-            with tempfile.TemporaryDirectory(prefix="tinykiln-") as folder:
-                try:
-                    yield measure(board, _compiled(board.core, network, settings_of(board)), Path(folder))
-                except UserError as error:
-                    if "does not fit" not in str(error):
-                        raise
+            with tempfile.TemporaryDirectory(prefix="tinykiln-") as folder, suppress(DoesNotFit):
+                yield measure(board, _compiled(board.core, network, settings_of(board)), Path(folder))
 
 
 @cache

@@ -49,7 +49,7 @@ def test_the_sensor_example_names_each_digit(tmp_path: Path, name: str) -> None:
     result = build_firmware(board, model, tmp_path, FirmwareOptions(app=ROOT / "docs/examples/adc"))
     text, used = heard(board, result, "class 9\r\nclass 3\r\nclass 9\r\n")
     assert text == "class 9\r\nclass 3\r\nclass 9\r\n"
-    assert used <= result.stack.program
+    assert used <= result.stack.program <= 1.25 * used
 
 
 @pytest.mark.parametrize("name", ("netduinoplus2", "ch32v"))
@@ -61,7 +61,7 @@ def test_two_models_share_an_arena_and_kernels(tmp_path: Path, name: str) -> Non
     assert result.sizes.ram.arena == max(first.arena_bytes, second.arena_bytes)
     text, used = heard(board, result, "of 3\r\n")
     assert text == "classes 9 and 9\r\nclasses 3 and 3\r\nclasses 9 and 9\r\nagreed on 3 of 3\r\n"
-    assert used <= result.stack.program
+    assert used <= result.stack.program <= 1.25 * used
 
 
 def test_equal_kernels_come_once() -> None:
@@ -144,5 +144,5 @@ def test_constructors_run_in_order(tmp_path: Path, name: str) -> None:
     result = build_firmware(board, fake_model(board, tmp_path), tmp_path / "out", options)
     text, used = heard(board, result, ".")
     assert text == "12 -9."
-    assert 200 <= used <= result.stack.program
+    assert 200 <= used <= result.stack.program <= 1.25 * used
     assert "run_constructors" in [symbol.name for symbol in read_elf(result.elf.read_bytes()).symbols]

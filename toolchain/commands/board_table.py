@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,13 +15,13 @@ from boards.board import Board, Core, MemoryKind
 from boards.loader import board_names, load_board
 from compiler.artifact import CompiledModel
 from compiler.compile import compile_model
-from compiler.errors import UserError
 from compiler.model import Model
 from compiler.settings import Settings
 from qemu.console import Console
 from qemu.machine import Emulation
 from toolchain.files import write_text
 from toolchain.firmware import FirmwareResult, build_firmware
+from toolchain.fit import DoesNotFit
 from toolchain.forms import form_of
 from toolchain.options import FirmwareOptions
 from toolchain.request import ROOT
@@ -85,7 +86,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def measured_cells(board: Board, folder: Path) -> tuple[str, ...]:
-    """Builds, checks and runs the board's image. UserError where no network fits; what QEMU raises where it fails."""
+    """Builds, checks and runs the board's image. DoesNotFit where no network does; what QEMU raises where it fails."""
     network, result = _image(board, folder)
     with Emulation(board.emulator, result.runs, 120.0) as emulation:
         emulation.resume()
@@ -105,11 +106,8 @@ def measured_cells(board: Board, folder: Path) -> tuple[str, ...]:
 
 def _image(board: Board, folder: Path) -> tuple[str, FirmwareResult]:
     for network in NETWORKS[:-1]:
-        try:
+        with suppress(DoesNotFit):
             return network, _built(board, network, folder)
-        except UserError as error:
-            if "does not fit" not in str(error):
-                raise
     return NETWORKS[-1], _built(board, NETWORKS[-1], folder)
 
 
