@@ -29,13 +29,16 @@ MOST = 32
 
 
 def inputs_alike(view: OperatorView) -> str | None:
-    """The inputs have the shape of the output, one type, and where they are INT8 one scale and zero point."""
+    """All inputs are there. They have the shape of the output, one type, and where they are INT8 one scale and zero
+    point."""
     first, shape = view.input(), view.output().shape
-    for tensor in (view.input(i) for i in range(len(view.inputs))):
+    for position, tensor in enumerate(view.inputs):
+        if tensor is None:
+            return f"input {position} is absent"
         if tensor.shape != shape or tensor.dtype is not first.dtype:
             return f"{tensor.dtype.name} {list(tensor.shape)} beside {first.dtype.name} for {list(shape)}"
-        if first.dtype is Q8 and (tensor.scale, tensor.zero_point) != (first.scale, first.zero_point):
-            return f"scale {tensor.scale:g} zero point {tensor.zero_point}"
+        if first.dtype is Q8 and tensor.quantization != first.quantization:
+            return f"'{tensor.name}' is quantised otherwise than '{first.name}'"
     return None
 
 

@@ -26,10 +26,12 @@ def paddings(view: OperatorView) -> list[tuple[int, int]]:
 
 
 def a_pair_an_axis(view: OperatorView) -> str | None:
-    """There is a pair of paddings, not negative, for each axis."""
-    shape, table = view.input().shape, view.input(1).constant
+    """There is a pair of paddings, not negative, for each axis, and the output has the input's sizes with them."""
+    shape, table, output = view.input().shape, view.input(1).constant, view.output().shape
     good = table.shape == (len(shape), 2) and table.min(initial=0) >= 0
-    return None if good else f"input {list(shape)}, paddings {table.tolist()}"
+    if good and tuple(n + sum(pair) for n, pair in zip(shape, table.tolist(), strict=True)) == output:
+        return None
+    return f"input {list(shape)}, paddings {table.tolist()}, output {list(output)}"
 
 
 def value_as_input(view: OperatorView) -> str | None:

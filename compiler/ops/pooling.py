@@ -67,10 +67,13 @@ def slide(view: OperatorView) -> Slide:
 
 
 def positive_window(view: OperatorView) -> str | None:
-    """The window's sizes and strides are at least 1."""
+    """The window's sizes and strides are at least 1, and its sizes at most twice the input's."""
     a: PoolAttributes = view.attributes
+    _, height, width, _ = view.input().shape
     sizes = (a.filter_height, a.filter_width, a.stride_height, a.stride_width)
-    return None if min(sizes) >= 1 else f"window {sizes[:2]}, strides {sizes[2:]}"
+    if min(sizes) >= 1 and a.filter_height <= 2 * height and a.filter_width <= 2 * width:
+        return None
+    return f"window {sizes[:2]} over {(height, width)}, strides {sizes[2:]}"
 
 
 def consistent_shapes(view: OperatorView) -> str | None:

@@ -37,11 +37,12 @@ def sound_blocks(view: OperatorView) -> str | None:
 
 
 def whole_blocks(view: OperatorView) -> str | None:
-    """Padded space consists of whole blocks."""
-    space = view.input().shape[1 : 1 + len(blocks(view))]
-    padded = [size + sum(pair) for size, pair in zip(space, margins(view), strict=True)]
+    """Padded space consists of whole blocks, and the output has its elements."""
+    shape, count = view.input().shape, len(blocks(view))
+    padded = [size + sum(pair) for size, pair in zip(shape[1 : 1 + count], margins(view), strict=True)]
     good = all(size % block == 0 for size, block in zip(padded, blocks(view), strict=True))
-    return None if good else f"blocks {blocks(view)} in {padded}"
+    good = good and prod((shape[0], *padded, *shape[1 + count :])) == view.output().elements
+    return None if good else f"blocks {blocks(view)} in {padded}, output {list(view.output().shape)}"
 
 
 def whole_batches(view: OperatorView) -> str | None:

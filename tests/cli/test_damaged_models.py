@@ -10,12 +10,14 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from boards.loader import load_board
 from compiler.compile import compile_model, prepare
 from compiler.errors import UserError
 from compiler.model import Model
+from tests.fuzz.models import random_model
 from tests.support import ROOT
 from tests.tflite_files import FileOperator, FileTensor, tflite_file
 from toolchain.target import target_of
@@ -134,3 +136,40 @@ def test_a_tensor_too_large_for_any_microcontroller() -> None:
 )
 def test_graphs_without_proper_ends(inputs: tuple[int, ...], outputs: tuple[int, ...]) -> None:
     assert refused_or_compiled(tflite_file([FileTensor("x", (1, 4), scale=1.0)], [], inputs, outputs), whole=False)
+
+
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 1500), marks=pytest.mark.sweep)], ids=len)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_overwritten_ranges_of_random_models(seeds: range) -> None:
+    models = [random_model(seed).model.data for seed in seeds]
+    files = [damaged(data, 4 * number + k) for number, data in enumerate(models) for k in range(4)]
+    refused = [refused_or_compiled(data, whole=False) for data in files]
+    assert 0 < sum(refused) < len(refused)
+
+
+HUGE = 2_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "table", "options"),
+    [
+        ("PAD", (0, 2), "PadOptions", {}),
+        ("SPACE_TO_BATCH_ND", (0, 3, 2), "SpaceToBatchNDOptions", {}),
+        ("MAX_POOL_2D", (0,), "Pool2DOptions", {"FilterHeight": HUGE, "FilterWidth": 1, "StrideH": 1, "StrideW": 1}),
+        ("ADD_N", (0, 4), "AddNOptions", {}),
+        ("ADD_N", (0, -1), "AddNOptions", {}),
+    ],
+)
+def test_options_that_do_not_fit_their_tensors(
+    op: str, inputs: tuple[int, ...], table: str, options: dict[str, int]
+) -> None:
+    paddings = np.array([[0, 0], [0, HUGE], [0, HUGE], [0, 0]], np.int32)
+    tensors = [
+        FileTensor("x", (1, 4, 4, 1), scale=1.0),
+        FileTensor("y", (1, 4, 4, 1), scale=1.0),
+        FileTensor("pads", (4, 2) if op == "PAD" else (2, 2), "int32", data=paddings if op == "PAD" else paddings[1:3]),
+        FileTensor("blocks", (2,), "int32", data=np.ones(2, np.int32)),
+        FileTensor("plain", (1, 4, 4, 1), data=np.zeros((1, 4, 4, 1), np.int8)),
+    ]
+    data = tflite_file(tensors, [FileOperator(op, inputs, (1,), table, options)], (0,), (1,))
+    assert refused_or_compiled(data, whole=False)
