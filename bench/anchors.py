@@ -8,6 +8,10 @@ plain C. Instructions of one inference; code without the model, arena, in bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[2] / "shared" / "zoo" / "models"
+"""Where the MLPerf Tiny models may be."""
 
 
 @dataclass(frozen=True)

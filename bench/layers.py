@@ -45,8 +45,8 @@ class Measurement:
 
 def measure(core: str, layer: Layer, folder: Path) -> Measurement:
     """Compiles, runs and counts a layer. AssertionError where its output is not the reference's."""
-    lowered = _lower(harness.isa_of(core), layer)
-    shape_in, shape_out = _shapes(layer)
+    lowered = lower(harness.isa_of(core), layer)
+    shape_in, shape_out = shapes(layer)
     x = np.random.default_rng(5).integers(-128, 128, shape_in).astype(np.int8)
     model = harness.layer_model(core, lowered, [x], [(DType.INT8, shape_out)])
     image = harness.build(model, [[x]], folder)
@@ -66,13 +66,15 @@ def measure(core: str, layer: Layer, folder: Path) -> Measurement:
     )
 
 
-def _lower(isa: Isa, layer: Layer) -> Lowered:
+def lower(isa: Isa, layer: Layer) -> Lowered:
+    """What an instruction set makes of a layer."""
     if isinstance(layer, Conv2D):
         return isa.conv_2d(layer)
     return isa.depthwise_conv_2d(layer) if isinstance(layer, DepthwiseConv2D) else isa.fully_connected(layer)
 
 
-def _shapes(layer: Layer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def shapes(layer: Layer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes of its input and output."""
     if isinstance(layer, FullyConnected):
         outputs, depth = layer.weights.shape
         return (layer.batches, depth), (layer.batches, outputs)

@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.anchors import ANCHORS, BOARDS, CEILINGS, CODE_CEILINGS, MODELS, Anchor
+from bench.anchors import ANCHORS, BOARDS, CEILINGS, CODE_CEILINGS, FOLDER, MODELS, Anchor
 from boards.loader import load_board
 from compiler.compile import compile_model
 from compiler.model import Model
@@ -30,7 +30,6 @@ from toolchain.terminal import Terminal
 
 ROWS = 4
 SECONDS = 1800.0
-FOLDER = Path(__file__).resolve().parents[2] / "shared" / "zoo" / "models"
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses among the lowerings of each operator: the fewest instructions within budgets of flash and arena.
 
-Lowerings come with estimates of their instructions. Operator by operator, of all sums of flash and instructions only
-those are kept that no other sum beats in both: exact, but for kernels and constants that operators share, which are
-counted for each. The flash that sharing leaves is then spent one operator at a time.
+Instructions and code sizes are those measured (`compiler.pricing`) where they are known, else estimates. Operator by
+operator, of all sums of flash and instructions only those are kept that no other sum beats in both: exact, but for
+kernels and constants that operators share, which are counted for each. The flash that sharing leaves is then spent one
+operator at a time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from compiler.arena import Buffer, lower_bound, needed
+from compiler.costs import Costs
 from compiler.kernels.kernel import Constant, Lowered
 from compiler.schedule import Dispatch, Schedule
 from compiler.settings import Optimize, Settings
@@ -27,8 +29,8 @@ SHARING = 800
 SCRATCH_SHARE, SCRATCH_LEAST, SCRATCH_MOST = 3 / 16, 768, 6144
 """Scratch memory, and outputs kept apart from inputs, may raise the arena above the tensors' lower bound by this part
 of it, within these bytes, without need."""
-APART_MOST, ROOMY_GAIN = 5632, 0.1
-"""BALANCED: where a tenth of the instructions goes, the arena may be what tensors without overlap take, and an eighth,
+APART_MOST, ROOMY_GAIN = 5632, 0.15
+"""BALANCED: where 15 % of the instructions go, the arena may be what tensors without overlap take, and an eighth,
 at most so many bytes."""
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
 
@@ -76,7 +78,7 @@ def _within(
 ) -> list[Lowered]:
     """The choice for an arena of so many bytes, in which every operator has a lowering that fits."""
     options = [
-        [_Option(o, _flash(o)) for o in _candidates(d) if _need(schedule, tensors, d, o) <= arena]
+        [_Option(o, _flash(settings.costs, o)) for o in _candidates(d) if _need(schedule, tensors, d, o) <= arena]
         for d in schedule.dispatches
     ]
     smallest = [min(each, key=lambda o: (o.flash, o.lowered.instructions)).lowered for each in options]
@@ -85,8 +87,8 @@ def _within(
     limit = _flash_limit(schedule, settings, model_bytes)
     # What operators share may leave more room beside the smallest ones than `_fewest` knows of.
     starts = (list(_fewest(options, limit)), smallest)
-    chosen = min((_improved(options, start, limit) for start in starts), key=_instructions)
-    return _shared(options, chosen) if settings.optimize is Optimize.BALANCED else chosen
+    chosen = min((_improved(options, start, limit, settings.costs) for start in starts), key=_instructions)
+    return _shared(options, chosen, settings.costs) if settings.optimize is Optimize.BALANCED else chosen
 
 
 def needs_of(schedule: Schedule) -> list[list[int]]:
@@ -123,13 +125,13 @@ def _need(schedule: Schedule, tensors: Sequence[Buffer], dispatch: Dispatch, low
     return needed([*tensors, scratch], tuple(sharings), dispatch.index)
 
 
-def _flash(*lowered: Lowered) -> int:
+def _flash(costs: Costs, *lowered: Lowered) -> int:
     """Constants and code; what is equal is counted once."""
     code: dict[str, int] = {}
     for each in lowered:
         code |= each.code
     constants: frozenset[Constant] = frozenset().union(*(each.constants for each in lowered))
-    flash = sum(len(c.data) for c in constants) + sum(code.values())
+    flash = sum(len(c.data) for c in constants) + sum(costs.code_bytes.get(name, size) for name, size in code.items())
     return -(-flash // FLASH_UNIT) * FLASH_UNIT
 
 
@@ -161,7 +163,9 @@ def _fewest(options: Sequence[Sequence[_Option]], limit: int | None) -> tuple[Lo
     return sums[-1].chosen
 
 
-def _improved(options: Sequence[Sequence[_Option]], chosen: list[Lowered], limit: int | None) -> list[Lowered]:
+def _improved(
+    options: Sequence[Sequence[_Option]], chosen: list[Lowered], limit: int | None, costs: Costs
+) -> list[Lowered]:
     """Changes one operator at a time, the most instructions saved first, as long as the whole is within the limit."""
     moves = [
         (each.lowered.instructions - before.instructions, i, each.lowered)
@@ -172,21 +176,21 @@ def _improved(options: Sequence[Sequence[_Option]], chosen: list[Lowered], limit
     for _, i, lowered in sorted(moves, key=lambda move: move[:2]):
         changed = [*chosen[:i], lowered, *chosen[i + 1 :]]
         better = lowered.instructions < chosen[i].instructions
-        if better and (limit is None or _flash(*changed) <= limit):
+        if better and (limit is None or _flash(costs, *changed) <= limit):
             chosen = changed
     return chosen
 
 
-def _shared(options: Sequence[Sequence[_Option]], chosen: list[Lowered]) -> list[Lowered]:
+def _shared(options: Sequence[Sequence[_Option]], chosen: list[Lowered], costs: Costs) -> list[Lowered]:
     """Gives up kernels that one operator alone uses, where that costs little."""
     for i, each in enumerate(options):
-        flash, most = _flash(*chosen), _instructions(chosen) / SHARING
+        flash, most = _flash(costs, *chosen), _instructions(chosen) / SHARING
         used = {name for other in (*chosen[:i], *chosen[i + 1 :]) for name in other.code}
         for option in each:
             if not option.lowered.code.keys() <= used:
                 continue
             changed = [*chosen[:i], option.lowered, *chosen[i + 1 :]]
-            saved = (flash - _flash(*changed)) / 1024
+            saved = (flash - _flash(costs, *changed)) / 1024
             if saved > 0 and option.lowered.instructions - chosen[i].instructions <= most * saved:
                 chosen = changed
                 break

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 
 from compiler.arena import ArenaPlan, plan_arena
 from compiler.artifact import ArenaTensor, CompiledModel, DispatchInfo, Port, TestVector
 from compiler.codegen.objects import Accessor, ArenaAddress, BoundCall, Program, constants_of, generate_objects
+from compiler.costs import shipped_costs
 from compiler.frontends.tflite import read_tflite
 from compiler.fusion import scheduled
 from compiler.graph import Graph, Tensor
@@ -76,6 +78,7 @@ def compile_graph(
 ) -> CompiledModel:
     """Compiles a graph that is verified and supported: schedule, arena, code."""
     progress("schedule")
+    settings = replace(settings, costs=shipped_costs(target.isa).joined(settings.costs))
     schedule = scheduled(graph, load_isa(target), settings, len(model.data))
     progress("arena")
     plan, inputs_kept = _plan(schedule, settings.banks)

@@ -17,6 +17,7 @@ from compiler.isa import Isa
 from compiler.ops import operators
 from compiler.ops.definition import OperatorView
 from compiler.order import ordered, peak
+from compiler.pricing import priced
 from compiler.schedule import Dispatch, Region, Schedule, build_schedule
 from compiler.settings import Optimize, Settings
 from compiler.stripes import Chain, Lowerings, Source, lower_chain, work
@@ -33,9 +34,9 @@ GAIN = 0.05
 
 def scheduled(graph: Graph, isa: Isa, settings: Settings, model_bytes: int) -> Schedule:
     """The schedule of a graph: kernels chosen, chains fused, in order."""
-    whole = build_schedule(graph, isa)
+    unpriced = build_schedule(graph, isa)
+    whole, *steps = (priced(s, settings.costs) for s in (unpriced, *fused(unpriced, isa)))
     best = ordered(choose(whole, settings, model_bytes))
-    steps = list(fused(whole, isa))
     room = settings.arena_bytes
     if room is not None and peak(best) > room:
         tight = [choose(s, settings, model_bytes, max([room, *least_needs(s)])) for s in (whole, *steps)]

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+
+from compiler.costs import Costs
 
 
 class Optimize(Enum):
@@ -20,12 +22,13 @@ class Optimize(Enum):
 class Settings:
     """`flash_bytes`: what kernels and constants may take at most, `arena_bytes`: what the arena may; None where the
     board does not limit them. `banks`: the arena lies in one bank of memory more than this has numbers, of which each
-    holds so many bytes at most, in order, and the last one what is left."""
+    holds so many bytes at most, in order, and the last one what is left. `costs`: what was measured of kernels, besides what comes with the project."""
 
     optimize: Optimize = Optimize.BALANCED
     flash_bytes: int | None = None
     arena_bytes: int | None = None
     banks: tuple[int, ...] = ()
+    costs: Costs = field(default_factory=Costs)
 
 
 DEFAULT_SETTINGS = Settings()

@@ -13,6 +13,7 @@ from typing import Any
 from boards.board import Board
 from boards.flashing import Flashing
 from boards.loader import load_board
+from compiler.costs import Costs
 from compiler.errors import UserError
 from compiler.model import c_prefix
 from compiler.settings import Optimize, Settings
@@ -21,6 +22,7 @@ from toolchain.benchmark import BENCHMARKS, Benchmark
 from toolchain.products import host_products, products
 from toolchain.serial_link import Link, no_port, read_link
 from toolchain.target import settings_of
+from toolchain.tuning import read_tuning
 
 ROOT = Path(__file__).resolve().parents[1]
 FLASH_TARGETS = ("flash", "upload")
@@ -80,6 +82,10 @@ class Request(ModelRequest):
     app: Path | None
     more: tuple[Path, ...]
     """Model files that go into the same image."""
+    tuning: Path | None
+    costs: Costs
+    """What the file `tuning` has."""
+    scheduler: str
 
     @property
     def models(self) -> tuple[Path, ...]:
@@ -88,11 +94,17 @@ class Request(ModelRequest):
     @property
     def sources(self) -> tuple[Path, ...]:
         """The user's files that the firmware is built of."""
-        return (*self.models, *(application_files(self.app) if self.app else ()))
+        tuning = (self.tuning,) if self.tuning else ()
+        return (*self.models, *tuning, *(application_files(self.app) if self.app else ()))
+
+    @property
+    def tuned(self) -> Path:
+        """The file that `tune` writes."""
+        return self.output or self.folder.with_name(f"{self.folder.name}.tuning.json")
 
     @property
     def settings(self) -> Settings:
-        return settings_of(self.board, self.optimize, self.arena_bytes)
+        return replace(settings_of(self.board, self.optimize, self.arena_bytes), costs=self.costs)
 
     @property
     def products(self) -> tuple[str, ...]:
@@ -138,6 +150,7 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
     if board is None:
         _only_one_model(models, app)
         return HostRequest(*common)
+    tuning = _existing("tuning", variables["tuning"], directory)
     return Request(
         *common,
         board=board,
@@ -150,6 +163,9 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
         optimize=Optimize(variables["optimize"]),
         app=app,
         more=models[1:],
+        tuning=tuning,
+        costs=read_tuning(tuning, board.core).costs if tuning else Costs(),
+        scheduler=variables["scheduler"],
     )
 
 

@@ -38,7 +38,7 @@ from toolchain.request import (
 )
 
 _R = TypeVar("_R")
-_SOURCES = ("boards/**/*.*", "compiler/**/*.py", "firmware_templates/**/*.*", "toolchain/**/*.py")
+_SOURCES = ("boards/**/*.*", "compiler/**/*.*", "firmware_templates/**/*.*", "toolchain/**/*.py")
 _EXAMPLE = "./kiln board=ch32v model=models/mnist_int8.tflite run"
 _REFUSED = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
 """What the system says when it is the user who has to make room or give rights."""
@@ -52,6 +52,7 @@ class _Target:
     description: str
     needs_model: bool
     needs_board: bool = True
+    needs_firmware: bool = True
 
 
 class Project:
@@ -71,6 +72,10 @@ class Project:
     def on_firmware(self, name: str, description: str) -> None:
         """A target that works on the built firmware, each time it is asked for."""
         self.known.append(_Target(name, description, True))
+
+    def on_model(self, name: str, description: str) -> None:
+        """A target that needs a board and a model, and no firmware of them."""
+        self.known.append(_Target(name, description, True, needs_firmware=False))
 
     def on_board(self, name: str, description: str) -> None:
         """A target that needs a board, and no model."""
@@ -115,7 +120,7 @@ class Project:
         for target in chosen:
             if target.name != firmware:
                 # In the order of the command line: a device is flashed before it is asked.
-                needed = [firmware, *before] if target.needs_model else before
+                needed = [firmware, *before] if target.needs_model and target.needs_firmware else before
                 scope = self.environment.Clone(
                     KILN_TARGET=target.name, KILN_REQUEST=request if target.needs_model else device
                 )

@@ -44,7 +44,7 @@ _DEPTHWISE = DepthwiseBlocking(
 )
 _WINOGRAD = WinogradForms(
     shapes=tuple(WinogradShape(*shape) for shape in ((4, 1, 4), (4, 1, 2), (4, 2, 1), (2, 1, 4), (2, 2, 1))),
-    flags=_CORE.options.flags,
+    flags=(*_CORE.options.flags, "-disable-machine-cse"),
     weight=2,
     value=1,
     product=2,

@@ -8,7 +8,7 @@ weights) is in the parameter table of each call.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import ClassVar
@@ -35,10 +35,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Constant:
-    """Read-only bytes for flash; equal constants are stored once. `words` tables (int32) are kept apart for reading."""
+    """Read-only bytes for flash; equal constants are stored once. `steers` tells that the values are counts by which
+    the kernel loops, and no weights: they belong to a call's class (`compiler.pricing`)."""
 
     data: bytes
     align: int = 4
+    steers: bool = field(default=False, compare=False)
 
 
 Argument = int | Place | Constant

@@ -18,6 +18,7 @@ from toolchain.commands.profile import profile
 from toolchain.commands.report import report
 from toolchain.commands.run import run
 from toolchain.commands.show import schedule, size
+from toolchain.commands.tune import tune
 from toolchain.commands.verify import verify
 from toolchain.request import BoardRequest, HostRequest, ModelRequest, Request
 
@@ -29,6 +30,7 @@ BOARD_COMMANDS: dict[str, Callable[[Request], None]] = {
     "profile": profile,
     "schedule": schedule,
     "size": size,
+    "tune": tune,
     "verify": verify,
     "compiledb": compiledb,
     "library": library,

@@ -189,4 +189,4 @@ def _constant(values: Array) -> Constant:
 
 
 def _table(rows: Iterable[tuple[int, ...]]) -> Constant:
-    return Constant(np.array(list(rows), "<i4").tobytes())
+    return Constant(np.array(list(rows), "<i4").tobytes(), steers=True)

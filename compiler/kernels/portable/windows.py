@@ -158,9 +158,8 @@ def window_arguments(
     line = w.input_width * cell
 
     def table(axis: tuple[Run, ...], cell_bytes: int, tap: int) -> Constant:
-        return Constant(
-            b"".join(struct.pack("<4i", r.repeat, r.taps, r.cell * cell_bytes, r.first * tap) for r in axis)
-        )
+        rows = (struct.pack("<4i", r.repeat, r.taps, r.cell * cell_bytes, r.first * tap) for r in axis)
+        return Constant(b"".join(rows), steers=True)
 
     return (
         type(INPUT)(INPUT.role, 0, input_channel * element_bytes),

@@ -130,7 +130,7 @@ def _phases(w: Window, apart: int) -> Constant:
     inside = (lines >= 0) & (lines < w.input_height)
     starts = np.flatnonzero(np.concatenate([[True], (inside[1:] != inside[:-1]).any(axis=1)]))
     counts = np.diff(np.append(starts, len(inside)))
-    return Constant(np.column_stack([counts, -inside[starts].astype(np.int64)]).astype("<i4").tobytes())
+    return Constant(np.column_stack([counts, -inside[starts].astype(np.int64)]).astype("<i4").tobytes(), steers=True)
 
 
 def _records(table: ChannelTable, weights: Int64Array, members: NDArray[np.int64], group: int) -> dict[str, Argument]:

@@ -12,6 +12,7 @@ import pytest
 from compiler import choice
 from compiler.arena import lower_bound
 from compiler.compile import prepare
+from compiler.costs import Costs
 from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
 from compiler.model import Model
@@ -31,7 +32,7 @@ class Figures:
 def figures(schedule: Schedule) -> Figures:
     lowered = [d.lowered for d in schedule.dispatches]
     peak = lower_bound(schedule.lifetimes(keep_inputs=False), schedule.sharings(keep_inputs=False))
-    return Figures(choice._flash(*lowered), sum(each.instructions for each in lowered), peak)
+    return Figures(choice._flash(Costs(), *lowered), sum(each.instructions for each in lowered), peak)
 
 
 @pytest.fixture(scope="module")

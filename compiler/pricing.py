@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules with measured costs in place of estimates.
+
+A call's key is its class: the kernel, whose name stands for its code, LLVM's options, and the arguments that steer it.
+Of weights it is the length alone, which tells how many a value-aware kernel was left with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib import metadata
+
+from compiler.costs import CostFile, Costs, Family, sources_digest
+from compiler.kernels.kernel import Argument, Constant, KernelCall, Lowered, Place
+from compiler.schedule import Schedule
+
+
+def priced(schedule: Schedule, costs: Costs) -> Schedule:
+    """The schedule with measured instructions. An operator of which one lowering is not known keeps all estimates: the
+    two do not compare."""
+    if not costs.instructions:
+        return schedule
+    dispatches = (replace(d, lowered=_with_alternatives(d.lowered, costs)) for d in schedule.dispatches)
+    return replace(schedule, dispatches=tuple(dispatches))
+
+
+def _with_alternatives(lowered: Lowered, costs: Costs) -> Lowered:
+    every = (lowered, *lowered.alternatives)
+    counts = [count for one in every if (count := instructions_of(one, costs)) is not None]
+    if len(counts) < len(every):
+        return lowered
+    first, *others = (replace(one, instructions=count) for one, count in zip(every, counts, strict=True))
+    return replace(first, alternatives=tuple(others))
+
+
+def instructions_of(lowered: Lowered, costs: Costs) -> int | None:
+    """The instructions of all calls; None where one is not known."""
+    counts = [costs.instructions.get(call_key(call)) for call in lowered.calls]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def call_key(call: KernelCall) -> str:
+    """A digest of the call's class."""
+    arguments = ", ".join(_told(argument) for argument in call.arguments)
+    text = f"{call.kernel.name}({arguments}) {call.kernel.options}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _told(argument: Argument) -> str:
+    if isinstance(argument, Constant):
+        return f"constant {argument.data.hex() if argument.steers else len(argument.data)}"
+    return argument.role.value if isinstance(argument, Place) else str(argument)
+
+
+def cost_file(isa: str, core: str, calls: Iterable[KernelCall], costs: Costs) -> CostFile:
+    """The file with what is known of some calls, as measured with today's sources."""
+    found: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
+    for call in calls:
+        key, name = call_key(call), call.kernel.name
+        if key in costs.instructions:
+            instructions, code = found.setdefault(type(call.kernel).__module__, ({}, {}))
+            instructions[key] = costs.instructions[key]
+            code[name] = costs.code_bytes[name]
+    families = {module: Family(sources_digest(module), Costs(*figures)) for module, figures in found.items()}
+    return CostFile(isa, core, metadata.version("llvmlite"), families)
