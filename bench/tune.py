@@ -3,7 +3,7 @@
 
 Writes compiler/measured/<isa>.json: what the kernels take that could run the layers of bench.layer_set, the models in
 models/ and the MLPerf Tiny models (in ../shared/zoo/models, or the folder that --models names). What was measured
-with the sources of today is kept; --check only tells whether all is there.
+of the same code is kept; --check only tells whether all is there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from compiler.compile import prepare
 from compiler.costs import Costs, shipped_file, shipped_path
 from compiler.isa import Isa, load_isa
 from compiler.model import Model
-from compiler.pricing import cost_file
+from compiler.pricing import cost_file, still_known
 from toolchain.files import write_text
 from toolchain.measuring import Candidate, candidates_in, unknown
 from toolchain.request import ROOT
@@ -61,8 +61,10 @@ def main() -> int:
     terminal, missing = Terminal(), 0
     for name in arguments.isa or BOARDS:
         board, file = load_board(BOARDS[name]), shipped_file(name)
-        every = list(candidates(load_isa(target_of(board.core)), arguments.models))
-        known = Costs() if file is None else file.costs
+        target = target_of(board.core)
+        every = list(candidates(load_isa(target), arguments.models))
+        calls = [call for candidate in every for call in candidate.lowered.calls]
+        known = Costs() if file is None else still_known(file, target, calls)
         left = unknown(every, known)
         terminal.stage(name, f"{len(left):,} of {len(every):,} lowerings to measure")
         missing += len(left)
@@ -72,8 +74,7 @@ def main() -> int:
                 terminal.stage(name, f"program {done} of {programs}")
 
             costs = known.joined(search(board, left, arguments.scheduler, told))
-            calls = [call for candidate in every for call in candidate.lowered.calls]
-            write_text(shipped_path(name), cost_file(name, board.core.name, calls, costs).text)
+            write_text(shipped_path(name), cost_file(target, calls, costs).text)
     return 1 if arguments.check and missing else 0
 
 

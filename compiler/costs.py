@@ -5,6 +5,7 @@ project, and those that a user has measured.
 Figures hold for the sources that they were measured with. They are kept by the module of the kernel, with a digest of
 its source and of all that it imports of this package, and those of a module whose digest is another are not used. The
 digest is of the files' bytes: the same files give the same choice, and so the same firmware, on every machine.
+Measuring again takes little time where sources are others and the code is still the same.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ class Costs:
 
 @dataclass(frozen=True)
 class Family:
-    """The figures of the kernels of one module, and the digest of the sources that they were measured with."""
+    """The figures of the kernels of one module, with digests of the sources that they were measured with, and of what
+    LLVM was given for each kernel, by name."""
 
     sources: str
+    kernels: Mapping[str, str]
     costs: Costs
 
 
@@ -75,6 +78,7 @@ class CostFile:
         families = {
             module: {
                 "sources": family.sources,
+                "kernels": dict(family.kernels),
                 "code_bytes": dict(family.costs.code_bytes),
                 "instructions": dict(family.costs.instructions),
             }
@@ -91,7 +95,11 @@ def parse_costs(text: str) -> CostFile:
         if document["schema"] != SCHEMA:
             raise ValueError(f"schema {document['schema']!r}, known is {SCHEMA}")
         families = {
-            module: Family(str(one["sources"]), Costs(_counts(one["instructions"]), _counts(one["code_bytes"])))
+            module: Family(
+                str(one["sources"]),
+                dict(one["kernels"]),
+                Costs(_counts(one["instructions"]), _counts(one["code_bytes"])),
+            )
             for module, one in document["families"].items()
         }
         return CostFile(str(document["isa"]), str(document["core"]), str(document["llvmlite"]), families)

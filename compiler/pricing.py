@@ -8,13 +8,15 @@ Of weights it is the length alone, which tells how many a value-aware kernel was
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib import metadata
 
+from compiler.codegen.objects import kernel_digest
 from compiler.costs import CostFile, Costs, Family, sources_digest
 from compiler.kernels.kernel import Argument, Constant, KernelCall, Lowered, Place
 from compiler.schedule import Schedule
+from compiler.target import Target
 
 
 def priced(schedule: Schedule, costs: Costs) -> Schedule:
@@ -54,14 +56,42 @@ def _told(argument: Argument) -> str:
     return argument.role.value if isinstance(argument, Place) else str(argument)
 
 
-def cost_file(isa: str, core: str, calls: Iterable[KernelCall], costs: Costs) -> CostFile:
+def cost_file(target: Target, calls: Iterable[KernelCall], costs: Costs) -> CostFile:
     """The file with what is known of some calls, as measured with today's sources."""
-    found: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
+    by_module: dict[str, dict[str, KernelCall]] = {}
     for call in calls:
-        key, name = call_key(call), call.kernel.name
+        key = call_key(call)
         if key in costs.instructions:
-            instructions, code = found.setdefault(type(call.kernel).__module__, ({}, {}))
-            instructions[key] = costs.instructions[key]
-            code[name] = costs.code_bytes[name]
-    families = {module: Family(sources_digest(module), Costs(*figures)) for module, figures in found.items()}
-    return CostFile(isa, core, metadata.version("llvmlite"), families)
+            by_module.setdefault(type(call.kernel).__module__, {})[key] = call
+    families = {module: _family(target, module, known, costs) for module, known in by_module.items()}
+    return CostFile(target.isa, target.core, metadata.version("llvmlite"), families)
+
+
+def _family(target: Target, module: str, calls: Mapping[str, KernelCall], costs: Costs) -> Family:
+    kernels = {call.kernel.name: call.kernel for call in calls.values()}
+    return Family(
+        sources_digest(module),
+        {name: kernel_digest(kernel, target) for name, kernel in kernels.items()},
+        Costs({key: costs.instructions[key] for key in calls}, {name: costs.code_bytes[name] for name in kernels}),
+    )
+
+
+def still_known(file: CostFile, target: Target, calls: Iterable[KernelCall]) -> Costs:
+    """What a file of the target's core knows of some calls, of stale families too where the kernel's code is still the
+    same."""
+    if file.core != target.core or file.llvmlite != metadata.version("llvmlite"):
+        return Costs()
+    stale, held = set(file.stale), dict[str, bool]()
+    instructions: dict[str, int] = {}
+    code_bytes: dict[str, int] = {}
+    for call in calls:
+        key, name, module = call_key(call), call.kernel.name, type(call.kernel).__module__
+        family = file.families.get(module)
+        if family is None or key not in family.costs.instructions:
+            continue
+        if name not in held:
+            held[name] = module not in stale or family.kernels.get(name) == kernel_digest(call.kernel, target)
+        if held[name]:
+            instructions[key] = family.costs.instructions[key]
+            code_bytes[name] = family.costs.code_bytes[name]
+    return Costs(instructions, code_bytes)

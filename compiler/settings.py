@@ -22,7 +22,8 @@ class Optimize(Enum):
 class Settings:
     """`flash_bytes`: what kernels and constants may take at most, `arena_bytes`: what the arena may; None where the
     board does not limit them. `banks`: the arena lies in one bank of memory more than this has numbers, of which each
-    holds so many bytes at most, in order, and the last one what is left. `costs`: what was measured of kernels, besides what comes with the project."""
+    holds so many bytes at most, in order, and the last one what is left. `costs`: what was measured of kernels, besides
+    what comes with the project."""
 
     optimize: Optimize = Optimize.BALANCED
     flash_bytes: int | None = None

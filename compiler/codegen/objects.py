@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -103,6 +104,12 @@ def _kernel_unit(kernel: Kernel, target: Target) -> Unit:
     f.return_void()
     f.function.section = f".text.{kernel.name}"
     return Unit(kernel.name, str(module), kernel.options)
+
+
+def kernel_digest(kernel: Kernel, target: Target) -> str:
+    """A digest of what LLVM is given for a kernel."""
+    unit = _kernel_unit(kernel, target)
+    return hashlib.sha256(f"{unit.options}\n{unit.ir}".encode()).hexdigest()[:16]
 
 
 def _main_unit(program: Program, target: Target) -> Unit:

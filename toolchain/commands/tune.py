@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.compile import prepare
-from compiler.costs import CostFile, Costs, shipped_file
+from compiler.costs import Costs, shipped_file
 from compiler.errors import CheckFailed
 from compiler.fusion import scheduled
 from compiler.graph import Graph
 from compiler.isa import Isa, load_isa
 from compiler.model import Model
-from compiler.pricing import cost_file, instructions_of
+from compiler.pricing import cost_file, instructions_of, still_known
 from compiler.settings import Settings
 from qemu.console import ConsoleError
 from qemu.machine import EmulatorError
@@ -28,40 +28,30 @@ from toolchain.tuning import read_tuning
 
 def tune(request: Request) -> None:
     """Writes the tuning file; what it holds already is not measured again. Tells what measuring has gained."""
-    terminal, core = Terminal(request.quiet), request.board.core
-    isa = load_isa(target_of(core))
+    terminal, target = Terminal(request.quiet), target_of(request.board.core)
+    isa = load_isa(target)
     models = [Model(path.name, path.read_bytes()) for path in request.models]
     graphs = [prepare(model) for model in models]
     candidates = [candidate for graph in graphs for candidate in candidates_in(graph, isa)]
-    path = request.tuned
-    files = (shipped_file(core.isa), read_tuning(path, core, allow_stale=True) if path.is_file() else None)
-    known = _known(files, core.name)
+    calls = [call for candidate in candidates for call in candidate.lowered.calls]
+    known, path = Costs(), request.tuned
+    for file in (shipped_file(target.isa), read_tuning(path, request.board.core, True) if path.is_file() else None):
+        if file is not None:
+            known = known.joined(still_known(file, target, calls))
     left = unknown(candidates, known)
-    terminal.stage(
-        "tune", f"{len(left):,} of {len(candidates):,} ways to run operators are to be measured on {core.name}"
-    )
+    terminal.stage("tune", f"{len(left):,} of {len(candidates):,} lowerings to measure on {target.core}")
 
     def told(done: int, programs: int) -> None:
         terminal.stage("", f"program {done} of {programs}")
 
     try:
-        costs = known.joined(search(roomy_board(core), left, request.scheduler, told))
+        costs = known.joined(search(roomy_board(request.board.core), left, request.scheduler, told))
     except (ConsoleError, EmulatorError, ProfileError) as error:
-        raise CheckFailed(f"kernels for {core.name} under the emulator: {error}") from error
-    calls = [call for candidate in candidates for call in candidate.lowered.calls]
-    write_text(path, cost_file(core.isa, core.name, calls, costs).text)
+        raise CheckFailed(f"kernels for {target.core} under the emulator: {error}") from error
+    write_text(path, cost_file(target, calls, costs).text)
     for model, graph in zip(models, graphs, strict=True):
         terminal.line(f"{model.name}: {_gain(graph, isa, request.settings, len(model.data), costs)}")
     terminal.line(f"build with tuning={path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}", "bold")
-
-
-def _known(files: tuple[CostFile | None, ...], core: str) -> Costs:
-    """What is known of this very core."""
-    known = Costs()
-    for file in files:
-        if file is not None and file.core == core:
-            known = known.joined(file.costs)
-    return known
 
 
 def _gain(graph: Graph, isa: Isa, settings: Settings, model_bytes: int, costs: Costs) -> str:

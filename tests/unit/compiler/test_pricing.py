@@ -13,10 +13,10 @@ from compiler.costs import CostFile, Costs, parse_costs, shipped_file, sources_d
 from compiler.isa import Isa
 from compiler.kernels.kernel import INPUT, Constant, Kernel, KernelCall, KernelFunction, Lowered, Place, Role
 from compiler.model import Model
-from compiler.pricing import call_key, cost_file, instructions_of, priced
+from compiler.pricing import call_key, cost_file, instructions_of, priced, still_known
 from compiler.schedule import Schedule, build_schedule
 from compiler.settings import Optimize, Settings
-from tests.harness import isa_of
+from tests.harness import isa_of, target_for
 from tests.support import ROOT
 
 
@@ -94,7 +94,8 @@ def test_the_choice_is_never_worse_by_measure_than_by_estimate(schedule: Schedul
 
 def test_files_say_the_same_again_and_know_when_they_are_stale() -> None:
     one = call(Constant(b"abcd"))
-    file = cost_file("dsp", "cortex-m4f", [one], Costs({call_key(one): 10, "other": 1}, {"plain": 48}))
+    target = target_for("cortex-m4f")
+    file = cost_file(target, [one], Costs({call_key(one): 10, "other": 1}, {"plain": 48}))
     assert parse_costs(file.text) == file
     assert file.costs == Costs({call_key(one): 10}, {"plain": 48})
     assert file.stale == ()
@@ -103,6 +104,11 @@ def test_files_say_the_same_again_and_know_when_they_are_stale() -> None:
     changed = replace(file, families={module: replace(family, sources="0")})
     assert changed.stale == (module,)
     assert changed.costs == Costs()
+    # Sources that make the same code need no measuring.
+    assert still_known(changed, target, [one, call(Constant(b""))]) == file.costs
+    other = replace(changed.families[module], kernels={"plain": "0"})
+    assert still_known(replace(file, families={module: other}), target, [one]) == Costs()
+    assert still_known(file, target_for("cortex-m7"), [one]) == Costs()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2}', '{"schema": 1, "families": []}'])

@@ -33,7 +33,7 @@ def test_a_tuning_file_is_of_its_core_and_version(file: CostFile, tmp_path: Path
     assert read_tuning(written(file, tmp_path), CORE) == file
     with pytest.raises(UserError, match="another core"):
         read_tuning(written(replace(file, core="cortex-m7"), tmp_path), CORE)
-    stale = replace(file, families={"compiler.kernels.overlap": Family("0", Costs())})
+    stale = replace(file, families={"compiler.kernels.overlap": Family("0", {}, Costs())})
     with pytest.raises(UserError, match=r"other kernels(.|\n)*compiler\.kernels\.overlap(.|\n)*tune"):
         read_tuning(written(stale, tmp_path), CORE)
     assert read_tuning(written(stale, tmp_path), CORE, allow_stale=True) == stale
