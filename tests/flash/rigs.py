@@ -55,7 +55,8 @@ RIGS = {
     "wch": Rig(small(flashing_of("ch32v307"), 8), WchDevice),
     "lpc": Rig(_LPC1768, LpcDevice),
     "lpc8xx": Rig(
-        replace(_LPC1768, protocol="lpc8xx", word=64), lambda flashing: LpcDevice(flashing, plain=True, hidden=0)
+        small(flashing_of("lpc845brk"), 8),
+        lambda flashing: LpcDevice(flashing, chip_id=flashing.chip_ids[0], plain=True, hidden=0),
     ),
     "samd21": Rig(small(flashing_of("arduino_zero"), 32), lambda flashing: SambaDevice(SamD(flashing))),
     "sam3x": Rig(

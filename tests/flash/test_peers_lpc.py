@@ -6,18 +6,16 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from boards.flashing import Flashing, parse_sectors
+from boards.flashing import Flashing
 from tests.flash.bench import PEERS, flashing_of, image
 from tests.flash.line import plugged
 from tests.flash.lpc_device import LpcDevice
 
-LPC1768 = flashing_of("lpc1768")
-LPC845 = replace(LPC1768, protocol="lpc8xx", chip_ids=(0x8451,), sectors=parse_sectors(("64x1K",), 0, ""), word=64)
+LPC1768, LPC845 = flashing_of("lpc1768"), flashing_of("lpc845brk")
 SECONDS = 100
 
 

@@ -70,6 +70,7 @@ def test_interrupts_sit_where_the_headers_say() -> None:
         ("nucleo_u575", 61, "USART1_IRQHandler"),
         ("arduino_zero", 14, "SERCOM5_Handler"),
         ("arduino_due", 44, "CAN1_Handler"),
+        ("lpc845brk", 3, "USART0_IRQHandler"),
         ("lpc1768", 34, "CANActivity_IRQHandler"),
         ("teensy40", 157, "GPIO6_7_8_9_IRQHandler"),
         ("ch32v208", 53, "OSCWakeUp_IRQHandler"),
