@@ -24,9 +24,9 @@ _CORE = ScalarCore(
     lookup_gain=5,
 )
 _BLOCKING = Blocking(
-    shapes=tuple(BlockShape(channels, 1, 1 + 3 * channels, 6, 45, 40, (4, 3, 2, 1)) for channels in (4, 3, 2, 1)),
+    shapes=tuple(BlockShape(channels, 1, 1 + 3 * channels, 6, 25, 40, (4, 3, 2, 1)) for channels in (4, 3, 2, 1)),
     pairs=tuple(
-        BlockShape(channels, 1, channels * (3 * depth + 5) + 2 * depth + 1, 4, 45, 40, depth=depth)
+        BlockShape(channels, 1, channels * (3 * depth + 5) + 2 * depth + 1, 4, 25, 40, depth=depth)
         for channels in (8, 4, 2)
         for depth in (2, 4)
     ),
@@ -38,9 +38,9 @@ _DEPTHWISE = DepthwiseBlocking(
     pixels=(2, 1),
     loop_pixels=(2, 1),
     tap=4,
-    output=38,
+    output=26,
     group=12,
-    halves=Halves((3, 2), (2, 1), held=Held.NONE, tap=4, part=8, output=37, load=1, word=9),
+    halves=Halves((3, 2), (2, 1), held=Held.NONE, tap=4, part=8, output=26, load=1, word=9),
 )
 _WINOGRAD = WinogradForms(
     shapes=tuple(WinogradShape(*shape) for shape in ((4, 1, 4), (4, 1, 2), (4, 2, 1), (2, 1, 4), (2, 2, 1))),

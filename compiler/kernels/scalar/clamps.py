@@ -71,10 +71,10 @@ def clamp_entries(clamp: Clamp, r: Requantization) -> dict[str, Argument]:
     }
 
 
-def emit_clamp(f: KernelFunction, core: ScalarCore, clamp: Clamp) -> Callable[[Value], Value]:
-    """What turns a value relative to the origin into an output."""
+def emit_clamp(f: KernelFunction, core: ScalarCore, clamp: Clamp, entry: int = 0) -> Callable[[Value], Value]:
+    """What turns a value relative to the origin into an output; a table's origin is `entry` further."""
     if clamp is Clamp.LOOKUP:
-        table = f.pointer("clamp_table")
+        table = f.offset(f.pointer("clamp_table"), entry)
         return lambda value: f.load_u8(table, value)
     if clamp is Clamp.RANGE:
         span, top = f.integer("clamp_span"), f.integer("clamp_top")

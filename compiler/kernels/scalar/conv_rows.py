@@ -271,8 +271,8 @@ class RowKernel(Kernel):
     def store(self, f: KernelFunction, accumulators: list[Value], record: Value, output: Value) -> None:
         targets = self.spaced(f, f.offset(output, f.load(I32, record)), "pixel_output")
         requantized = Requantizer(self.core, self.form).emitter(f)
-        common = load_channel(f, f.arguments[0], 4 * FIELDS.index("channel_bias")) if self.shared else None
+        common = load_channel(f, self.form, f.arguments[0], 4 * FIELDS.index("channel_bias")) if self.shared else None
         for j in range(self.channels):
-            channel = common or load_channel(f, record, 4 + self.channel_bytes * j)
+            channel = common or load_channel(f, self.form, record, 4 + self.channel_bytes * j)
             for p in range(self.pixels):
                 f.store_i8(requantized(accumulators[j * self.pixels + p], channel), targets[p], j)

@@ -136,7 +136,7 @@ class DepthwiseScalar(Kernel):
 
     def _output_channel(self, f: KernelFunction, record: Value, output: Value, buffer: Value | None) -> None:
         taps = f.offset(record, 4 * WORDS)
-        bias, channel = f.load(I32, record), load_channel(f, record)
+        bias, channel = f.load(I32, record), load_channel(f, self.form, record)
         held: list[Value] = []
         if self.weights is Weights.REGISTERS:
             held = [f.load_s8(taps, i) for i in range(self.rows * self.columns)]

@@ -150,7 +150,7 @@ class DepthwiseHalves(Kernel):
 
     def _outputs(self, f: KernelFunction, record: Value, output: Value) -> None:
         correction, bias = f.load_i32(record, 4), f.load_i32(record, 8)
-        channel = load_channel(f, record, 8)
+        channel = load_channel(f, self.form, record, 8)
         taps = f.offset(record, 4 * HEAD)
         held = [f.load_i32(taps, 4 * i) for i in range(self.taps)] if self.held is Held.ALL else []
         pixel, lower = f.integer("channels"), f.integer("lower_output")

@@ -13,18 +13,20 @@ from enum import Enum
 
 import numpy as np
 
-from compiler.codegen.builder import I32, Function, Value
+from compiler.codegen.builder import I16, I32, Function, Value
 from compiler.kernels.kernel import Argument, KernelFunction
 from compiler.kernels.packing import Int64Array
 from compiler.kernels.problems import Requantization
-from compiler.kernels.scalar.clamps import CLAMP_FIELDS, Clamp, clamp_entries, clamp_of, clamp_origin, emit_clamp
-from compiler.kernels.scalar.core import ScalarCore
+from compiler.kernels.scalar.clamps import CLAMP_FIELDS, REACH, Clamp, clamp_entries, clamp_of, clamp_origin, emit_clamp
+from compiler.kernels.scalar.core import Multiplier, ScalarCore
+from compiler.kernels.scalar.two_factors import two_factors
 from compiler.numerics import requantize
 
 WORDS = 4
-"""Table words of a channel: bias, multiplier, rounding constant, shift (fast); bias, multiplier, shifts (general)."""
-REQUANTIZE_FIELDS = (*CLAMP_FIELDS, "zero_offset")
-"""The call's parameters; the last one is for the general form."""
+"""Table words of a channel: bias, multiplier, rounding constant, shift (fast); bias, high and low factor as
+halfwords, addend, shift (factors); bias, multiplier, shifts (general)."""
+REQUANTIZE_FIELDS = (*CLAMP_FIELDS, "factor_bits", "zero_offset")
+"""The call's parameters; the last ones are for the forms with factors and for the general one."""
 
 
 class Rounding(Enum):
@@ -32,6 +34,8 @@ class Rounding(Enum):
     """Negative ties cannot be seen: they are below the clamp."""
     TIES = "t"
     """As FAST, with the correction for negative accumulators."""
+    FACTORS = "p"
+    """As FAST, by two low products in place of a high one."""
     GENERAL = "g"
     """Any shift in either direction and any accumulator, modulo 2**32 as in the reference."""
 
@@ -93,7 +97,14 @@ def channel_table(
     else:
         rounding = Rounding.GENERAL
         words = np.stack([bias, r.multipliers, right, np.maximum(r.shifts, 0)], axis=1)
-    entries = clamp_entries(clamp, r) | {"zero_offset": r.zero_point - origin}
+    bits = 0
+    if rounding is Rounding.FAST and core.multiplier is Multiplier.LOW:
+        # A table is entered at its middle then: its start is too far away for the addend.
+        found = two_factors(r, bounds, r.minimum, REACH) if lookup else two_factors(r, bounds, origin, 1 << 30)
+        if found is not None:
+            bits, (upper, lower, addend, shift) = found[0], found[1].T
+            rounding, words = Rounding.FACTORS, np.stack([bias, upper | lower << 16, addend, shift], axis=1)
+    entries = clamp_entries(clamp, r) | {"factor_bits": bits, "zero_offset": r.zero_point - origin}
     return ChannelTable(Form(rounding, clamp), words, entries)
 
 
@@ -104,16 +115,21 @@ def _alike(words: Int64Array) -> bool:
 
 @dataclass(frozen=True)
 class ChannelValues:
-    """A channel's table entries in registers."""
+    """A channel's table entries in registers; `low_factor` is the second one of two."""
 
     multiplier: Value
     rounding: Value
     shift: Value
+    low_factor: Value | None = None
 
 
-def load_channel(f: Function, pointer: Value, offset: int = 0) -> ChannelValues:
+def load_channel(f: Function, form: Form, pointer: Value, offset: int = 0) -> ChannelValues:
     """The entries behind the bias, which is at `offset`."""
-    return ChannelValues(*(f.load(I32, pointer, offset + 4 * i) for i in range(1, WORDS)))
+    multiplier, rounding, shift = (f.load(I32, pointer, offset + 4 * i) for i in range(1, WORDS))
+    if form.rounding is not Rounding.FACTORS:
+        return ChannelValues(multiplier, rounding, shift)
+    upper, lower = (f.zext(f.load(I16, pointer, offset + i)) for i in (4, 6))
+    return ChannelValues(upper, rounding, shift, lower)
 
 
 @dataclass(frozen=True)
@@ -125,11 +141,19 @@ class Requantizer:
 
     def emitter(self, f: KernelFunction) -> Callable[[Value, ChannelValues], Value]:
         """What turns an accumulator of a channel into its output. Loads the call's parameters."""
-        clamp = emit_clamp(f, self.core, self.form.clamp)
+        clamp = emit_clamp(f, self.core, self.form.clamp, REACH if self.form.rounding is Rounding.FACTORS else 0)
         if self.form.rounding is Rounding.GENERAL:
             offset = f.integer("zero_offset")
             return lambda accumulator, channel: clamp(f.add(self._general(f, accumulator, channel), offset))
+        if self.form.rounding is Rounding.FACTORS:
+            bits = f.integer("factor_bits")
+            return lambda accumulator, channel: clamp(self._multiplied(f, accumulator, channel, bits))
         return lambda accumulator, channel: clamp(self._rounded(f, accumulator, channel))
+
+    def _multiplied(self, f: Function, accumulator: Value, channel: ChannelValues, bits: Value) -> Value:
+        rest = f.ashr(f.mul(accumulator, channel.low_factor), bits)
+        total = f.add(f.mul(accumulator, channel.multiplier), rest)
+        return f.ashr(f.add(total, channel.rounding), channel.shift)
 
     def _rounded(self, f: Function, accumulator: Value, channel: ChannelValues) -> Value:
         high = self.core.multiply_high(f, f.shl(accumulator, 2), channel.multiplier)

@@ -14,6 +14,7 @@ from compiler.codegen.builder import Function, Value
 from compiler.kernels.packing import Int64Array
 from compiler.kernels.problems import Requantization
 from compiler.kernels.scalar.core import clamped
+from compiler.kernels.scalar.steps import steps
 from compiler.numerics import requantize
 
 _MOST_DIGITS = 14
@@ -128,15 +129,9 @@ def rescale(r: Requantization, channel: int, low: int, high: int) -> ShiftRescal
 
 def _changes(r: Requantization, low: int, high: int) -> Int64Array:
     """The accumulators on both sides of each change of the output of the one channel, the ends, and those around 0."""
-    ends = requantize(np.array([[low], [high]]), r)[:, 0]
-    outputs = np.arange(ends[0] + 1, ends[1] + 1)
-    below, reached = np.full(outputs.shape, low), np.full(outputs.shape, high)
-    while (reached - below > 1).any():
-        middle = (below + reached) >> 1
-        there = requantize(middle[:, None], r)[:, 0] >= outputs
-        below, reached = np.where(there, below, middle), np.where(there, middle, reached)
-    around = np.array([low, -1, 0, high])
-    return np.unique(np.concatenate([below, reached, around[(around >= low) & (around <= high)]]))
+    reached = steps(r, np.array([low]), np.array([high]))
+    x = np.concatenate([reached.ravel(), reached.ravel() - 1, np.array([low, -1, 0, high])])
+    return np.unique(x[(x >= low) & (x <= high)])
 
 
 def _constants(

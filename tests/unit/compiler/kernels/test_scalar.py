@@ -196,7 +196,8 @@ def test_instructions_do_not_depend_on_the_input(core: str, tmp_path: Path) -> N
 def test_the_layers_reach_every_form() -> None:
     """The random layers are only worth something if they use each form of rounding and clamp."""
     layers: list[Layer] = [*CONVOLUTIONS, *DEPTHWISE, *FULLY_CONNECTED]
-    kernels = [call.kernel for layer in layers for call in lower("rv32imac", layer).calls]
+    cores = ("rv32imac", "cortex-m0")
+    kernels = [call.kernel for core in cores for layer in layers for call in lower(core, layer).calls]
     forms = {kernel.form for kernel in kernels if isinstance(kernel, ConvScalar | DepthwiseScalar)}
     assert {form.rounding for form in forms} == set(Rounding)
     assert {form.clamp for form in forms} == {Clamp.BYTE, Clamp.RANGE}
