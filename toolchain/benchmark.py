@@ -52,16 +52,8 @@ BENCHMARKS = {
 }
 
 
-def check_benchmark(benchmark: Benchmark, model: CompiledModel, application: str) -> None:
-    """UserError for a model that does not take, or answer with, what the runner expects, and for firmware without a
-    console."""
-    if application != "console":
-        raise UserError(
-            "the benchmark's runner talks to the console",
-            where=f"benchmark={benchmark.name}",
-            got="no console in this firmware",
-            allowed="console=uart, and no app=",
-        )
+def check_benchmark(benchmark: Benchmark, model: CompiledModel) -> None:
+    """UserError for a model that does not take, or answer with, what the runner expects."""
     ports = (*model.inputs, *model.outputs) if benchmark.sent is Sent.REAL else model.inputs
     got = ", ".join(f"{port.dtype.value} of {port.bytes // port.dtype.bytes}" for port in ports)
     allowed = _TAKEN[benchmark.sent]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.artifact import CompiledModel, ObjectFile
@@ -22,15 +23,7 @@ class Bundle:
     models: tuple[CompiledModel, ...]
 
     def __post_init__(self) -> None:
-        prefixes = [model.prefix for model in self.models]
-        twice = sorted({prefix for prefix in prefixes if prefixes.count(prefix) > 1})
-        if twice:
-            raise UserError(
-                "two models have the same C names",
-                where=", ".join(model.name for model in self.models if model.prefix in twice),
-                got=", ".join(f"{prefix}_invoke" for prefix in twice),
-                hint="rename one of the files: C names come from the file name",
-            )
+        check_names([(model.name, model.prefix) for model in self.models])
 
     @property
     def first(self) -> CompiledModel:
@@ -73,3 +66,16 @@ class Bundle:
             if known.data != part.data:
                 raise ValueError(f"two kernels are named {part.name}")
         return tuple(found.values())
+
+
+def check_names(models: Sequence[tuple[str, str]]) -> None:
+    """UserError where two of these models, each a file name and the start of its C names, have the same ones."""
+    prefixes = [prefix for _, prefix in models]
+    twice = sorted({prefix for prefix in prefixes if prefixes.count(prefix) > 1})
+    if twice:
+        raise UserError(
+            "two models have the same C names",
+            where=", ".join(name for name, prefix in models if prefix in twice),
+            got=", ".join(f"{prefix}_invoke" for prefix in twice),
+            hint="rename one of the files: C names come from the file name",
+        )

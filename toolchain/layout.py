@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from boards.board import Memory
-from compiler.errors import UserError
 from toolchain.benchmark import Sent
 from toolchain.bundle import Bundle
 from toolchain.options import FirmwareOptions
@@ -54,18 +53,10 @@ def layouts(site: Site, bundle: Bundle, options: FirmwareOptions) -> Iterator[La
 
     UserError for a bank that the board does not have.
     """
-    named = {bank.name: bank for bank in site.banks}
-    if options.arena and options.arena not in named:
-        raise UserError(
-            f"{site.board.name} has no such RAM bank",
-            where="arena=",
-            got=options.arena,
-            allowed=", ".join(f"{bank.name} ({bank.size} bytes)" for bank in site.banks),
-        )
-    ordered = [named[name] for name in ((options.arena,) if options.arena else site.board.arena_banks)]
+    ordered = site.arena_banks(options.arena)
     parts = len(bundle.first.arena_parts)
     wide = [(bank,) for bank in ordered if bank.size >= bundle.arena_bytes] or [(ordered[0],)]
-    arenas = [tuple(ordered[:parts])] if parts > 1 else wide
+    arenas = [ordered[:parts]] if parts > 1 else wide
     constants: list[Memory | None] = [None]
     if options.weights == "ram":
         large = [bank for bank in site.banks if bank.size >= bundle.constants_bytes]

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from boards.board import Board
+from compiler.errors import UserError
 from toolchain.benchmark import Benchmark
 
 
@@ -33,6 +35,30 @@ class FirmwareOptions:
         if self.app is not None:
             return "app"
         return "none" if self.console == "none" else "console"
+
+    def check(self, models: Sequence[str]) -> None:
+        """UserError for a console that cannot be, with models of these names."""
+        if self.application == "console" and len(models) > 1:
+            raise UserError(
+                "the console runs one model",
+                where="model=",
+                got=" + ".join(models),
+                allowed="one model, or app=DIR with sources of your own, or console=none",
+            )
+        if self.app is not None and self.console == "profile":
+            raise UserError(
+                "cycles are counted by the console, which your sources take the place of",
+                where="console=profile",
+                got=f"app={self.app.name}",
+                hint="build without app= to profile",
+            )
+        if self.benchmark is not None and self.application != "console":
+            raise UserError(
+                "the benchmark's runner talks to the console",
+                where=f"benchmark={self.benchmark.name}",
+                got="no console in this firmware",
+                allowed="console=uart, and no app=",
+            )
 
     def known_as(self, model: str) -> str:
         """The name that the console gives for a model."""

@@ -19,8 +19,11 @@ from compiler.model import c_prefix
 from compiler.settings import Optimize, Settings
 from toolchain.application import SOURCES, application_files, application_sources
 from toolchain.benchmark import BENCHMARKS, Benchmark
+from toolchain.bundle import check_names
+from toolchain.options import FirmwareOptions
 from toolchain.products import host_products, products
 from toolchain.serial_link import Link, no_port, read_link
+from toolchain.site import board_site
 from toolchain.target import settings_of
 from toolchain.tuning import read_tuning
 
@@ -28,10 +31,26 @@ ROOT = Path(__file__).resolve().parents[1]
 FLASH_TARGETS = ("flash", "upload")
 DRIVES = ("uf2",)
 """Protocols that find their device without a port."""
+FORMS_TAKEN = {"esp32": ("esp32c3",), "smp": ("mcuboot",), "uf2": ("rp2040", "rp2350")}
+"""Protocols that take some forms of image alone, by `Board.image`."""
 HOST = "host"
 """The name that stands for the building machine where a board is asked for."""
 HOST_TARGETS = ("firmware", "infer", "schedule", "verify")
 """What there is for it: it has neither flash nor a stack of its own to speak of, nor instruction counts."""
+
+OF_BOARDS = {
+    "console": "uart",
+    "benchmark": "",
+    "app": "",
+    "optimize": "balanced",
+    "clock": "reset",
+    "arena": "",
+    "arena_bytes": "",
+    "weights": "inline",
+    "port": "",
+    "tuning": "",
+}
+"""Variables that say nothing of it, with what they are where the user names none."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +126,18 @@ class Request(ModelRequest):
         return replace(settings_of(self.board, self.optimize, self.arena_bytes), costs=self.costs)
 
     @property
+    def options(self) -> FirmwareOptions:
+        return FirmwareOptions(
+            console=self.console,
+            app=self.app,
+            clock=self.clock,
+            arena=self.arena,
+            weights=self.weights,
+            optimize=self.optimize.value,
+            benchmark=self.benchmark,
+        )
+
+    @property
     def products(self) -> tuple[str, ...]:
         """The files that every build makes, by name in `folder`."""
         prefixes = (c_prefix(model.stem) for model in self.models)
@@ -148,10 +179,10 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
         read_link(variables, directory),
     )
     if board is None:
-        _only_one_model(models, app)
+        _only_of_boards(variables, models)
         return HostRequest(*common)
     tuning = _existing("tuning", variables["tuning"], directory)
-    return Request(
+    request = Request(
         *common,
         board=board,
         console=variables["console"],
@@ -167,6 +198,11 @@ def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> 
         costs=read_tuning(tuning, board.core).costs if tuning else Costs(),
         scheduler=variables["scheduler"],
     )
+    # Before the former build is removed to make room for this one.
+    board_site(board, request.clock).arena_banks(request.arena)
+    check_names([(model.name, c_prefix(model.stem)) for model in models])
+    request.options.check([model.name for model in models])
+    return request
 
 
 def read_board_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> BoardRequest:
@@ -218,8 +254,8 @@ def check_target(request: Request | HostRequest, name: str) -> None:
 
 
 def flashing_of(board: Board, link: Link) -> Flashing:
-    """What is known of flashing the board, with the protocol that the user wants. UserError where nothing is, or a port
-    is missing."""
+    """What is known of flashing the board, with the protocol that the user wants. UserError where nothing is, the
+    board's image is in another form than the protocol takes, or a port is missing."""
     if board.flashing is None:
         raise UserError(
             "this board is not flashed over serial",
@@ -227,6 +263,14 @@ def flashing_of(board: Board, link: Link) -> Flashing:
             hint="program firmware.hex or firmware.bin with a debug probe",
         )
     flashing = replace(board.flashing, protocol=link.protocol or board.flashing.protocol)
+    forms = FORMS_TAKEN.get(flashing.protocol)
+    if forms and board.image not in forms:
+        raise UserError(
+            "this boot loader takes no image of this board",
+            where=f"board={board.name}",
+            got=f"protocol={flashing.protocol}, which takes images for {' or '.join(forms)}",
+            hint=f"leave protocol= out: the board's own is {board.flashing.protocol}",
+        )
     if not link.ports and flashing.protocol not in DRIVES:
         raise no_port()
     return flashing
@@ -268,15 +312,13 @@ def _application(name: str, directory: Path) -> Path | None:
     return path
 
 
-def _only_one_model(models: tuple[Path, ...], app: Path | None) -> None:
+def _only_of_boards(variables: Mapping[str, Any], models: tuple[Path, ...]) -> None:
     """UserError for what the building machine does not do."""
-    if len(models) > 1 or app is not None:
-        raise UserError(
-            "the building machine runs one model, and no application",
-            where="board=host",
-            got=", ".join([*(model.name for model in models), *([f"app={app.name}"] if app else [])]),
-            hint="name a board; `scons boards` lists them",
-        )
+    if len(models) > 1:
+        raise _no_board(f"the building machine runs one model, not {len(models)}")
+    chosen = [f"{name}={variables[name]}" for name, usual in OF_BOARDS.items() if variables[name] != usual]
+    if chosen:
+        raise _no_board(f"the building machine has no choice of {', '.join(chosen)}")
 
 
 def _output(name: str, directory: Path) -> Path | None:

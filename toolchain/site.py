@@ -35,6 +35,19 @@ class Site:
         """The RAM banks; stack and data are in the first."""
         return tuple(m for m in self.memories if m.kind is MemoryKind.RAM)
 
+    def arena_banks(self, name: str) -> tuple[Memory, ...]:
+        """Where an arena may lie: in the bank of that name, or, without a name, in the board's order. UserError for a
+        bank that the board does not have."""
+        named = {bank.name: bank for bank in self.banks}
+        if name and name not in named:
+            raise UserError(
+                f"{self.board.name} has no such RAM bank",
+                where="arena=",
+                got=name,
+                allowed=", ".join(f"{bank.name} ({bank.size} bytes)" for bank in self.banks),
+            )
+        return tuple(named[chosen] for chosen in ((name,) if name else self.board.arena_banks))
+
     @property
     def emulated(self) -> bool:
         """Whether only an emulator ever runs this image: the twin of a board, or an emulated machine's own."""

@@ -135,16 +135,10 @@ def firmware(site: Site, bundle: Bundle, layout: Layout, options: FirmwareOption
     model = bundle.first
     if not model.inputs or not model.outputs:
         raise UserError("a model needs an input and an output to be run", where=model.name)
-    if options.application == "console" and len(bundle.models) > 1:
-        raise UserError(
-            "the console runs one model",
-            where="model=",
-            got=bundle.name,
-            allowed="one model, or app=DIR with sources of your own, or console=none",
-        )
+    options.check([each.name for each in bundle.models])
     benchmark = options.benchmark
     if benchmark is not None:
-        check_benchmark(benchmark, model, options.application)
+        check_benchmark(benchmark, model)
     outputs, timer = outputs_of(model), _timer(site)
     sent, taken = benchmark.sent if benchmark else Sent.AS_IT_IS, model.inputs[0].dtype
     values = {

@@ -42,16 +42,7 @@ def firmware(request: Request) -> None:
     terminal = Terminal(request.quiet)
     with publish(request) as part:
         alternatives = tuple(load_board(name) for name in board_names())
-        options = FirmwareOptions(
-            console=request.console,
-            benchmark=request.benchmark,
-            app=request.app,
-            clock=request.clock,
-            arena=request.arena,
-            weights=request.weights,
-            optimize=request.optimize.value,
-            alternatives=alternatives,
-        )
+        options = replace(request.options, alternatives=alternatives)
         _build(request, part, options, terminal)
         write_text(part / "report.html", page(read_report(part / "report.json")))
     report = read_report(request.folder / "report.json")
