@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 READY = "m-ready"
-FAULT = "e-[Fault"
+FAULTS = ("e-[Fault", "e-[Stack overflow")
 """After such a line the firmware stands still and no `m-ready` comes."""
 
 LOAD_BYTES = 36
@@ -208,7 +208,7 @@ class Console:
         lines: list[str] = []
         while READY not in (line := self._line(text, timeout_s)):
             lines.append(line)
-            if line.startswith(FAULT):
+            if line.startswith(FAULTS):
                 self._waiting.clear()
                 raise DeviceError(f"the firmware faulted at '{_short(text)}': {line}")
         errors = [line for line in lines if line.startswith("e-[")]

@@ -100,9 +100,17 @@ def test_a_broken_stack_guard_stops_the_console(tmp_path: Path, name: str) -> No
     with booted(board, result.runs) as (console, emulation):
         console.command("name")
         emulation.write(b"infer 1 0%")
-        assert listen(emulation, 1.0).endswith("e-[Stack overflow]\r\n")
+        assert re.fullmatch(r".*\r\ne-\[Stack overflow cause [^d]*]\r\n", listen(emulation, 1.0), re.DOTALL)
         emulation.write(b"name%")
         assert listen(emulation, 0.5) == ""
+
+
+def test_an_overflow_is_told_at_once(tmp_path: Path) -> None:
+    board = load_board("microbit")
+    body = "extern volatile uint32_t __stack_limit[]; __stack_limit[0] = 1;"
+    result = build_firmware(board, fake_model(board, tmp_path, body=body), tmp_path, FirmwareOptions())
+    with booted(board, result.runs) as (console, _), pytest.raises(DeviceError, match=r"e-\[Stack overflow cause"):
+        console.self_test()
 
 
 def test_the_float_unit_is_on_before_main(tmp_path: Path) -> None:

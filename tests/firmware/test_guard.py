@@ -89,7 +89,12 @@ def test_a_canary_is_looked_at_behind_each_kernel(tmp_path: Path, name: str) -> 
             debugger.unwatch(symbols[f"{model.prefix}_dispatch"].address)
             debugger.write_memory(symbols["__stack_limit"].address, bytes(4))
         emulation.resume()
-        assert listen(emulation, 1.0) == f"e-[Stack overflow dispatch 0 {model.dispatches[0].op}]\r\n"
+        text = listen(emulation, 1.0)
+    assert text.startswith("\r\ne-[Stack overflow cause ") and text.endswith(
+        f" dispatch 0 {model.dispatches[0].op}]\r\n"
+    )
+    told = decode_fault(text, result.runs, read_report(result.report))
+    assert f"dispatch 0 of {model.name}" in told
 
 
 @pytest.mark.parametrize("name", ("qemu_m3", "qemu_rv32imac"))
