@@ -14,7 +14,7 @@ would take the host's memory."""
 _OPAQUE = (DType.STRING, DType.RESOURCE, DType.VARIANT)
 
 
-def check_ends(name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+def check_ends(name: str, inputs: Sequence[int], outputs: Sequence[Tensor]) -> None:
     """UserError for a model that nothing goes into or nothing comes out of."""
     if not inputs or not outputs:
         raise UserError(
@@ -23,6 +23,14 @@ def check_ends(name: str, inputs: Sequence[int], outputs: Sequence[int]) -> None
             got=f"{len(inputs)} inputs and {len(outputs)} outputs",
             allowed="at least one of each",
             hint="export it with its inference signature",
+        )
+    empty = [t for t in outputs if t.elements < 1]
+    if empty:
+        raise UserError(
+            "an output of this model has no elements",
+            where=name,
+            got="; ".join(f"tensor {t.index} '{t.name}' is {list(t.shape)}" for t in empty),
+            allowed="sizes of at least 1 in every dimension",
         )
 
 

@@ -30,6 +30,9 @@ MOVABLE = (
     DType.BOOL,
 )
 QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
+INDICES = (DType.INT32, DType.INT64)
+VALUE = 2
+"""The position of what an operator pads with, where it is told."""
 
 
 def steps(shape: tuple[int, ...], element_bytes: int) -> list[int]:
@@ -113,8 +116,28 @@ def _moving(
         wanted = [list(view.graph.tensor(output).shape) for output in view.operator.outputs]
         return None if found == wanted and blank.size else f"{wanted} for {found} from {list(blank.shape)}"
 
-    rules = (*constraints, of_type(position), moderate_size, quantized_as(position), moved_shapes)
+    rules = (
+        _operands(position, VALUE if value_of is not _zero_point else None),
+        *constraints,
+        of_type(position),
+        moderate_size,
+        quantized_as(position),
+        moved_shapes,
+    )
     return OperatorDefinition(name, parse, rules, reference, lower)
+
+
+def _operands(position: int, value: int | None) -> Constraint:
+    """Input `position` is moved, and input `value`, if any, pads; the others tell how."""
+
+    def check(view: OperatorView) -> str | None:
+        if view.optional(position) is None:
+            return f"input {position} is absent"
+        others = [(i, t) for i, t in enumerate(view.inputs) if t is not None and i not in (position, value)]
+        return next((f"input {i} is {t.dtype.name}" for i, t in others if t.dtype not in INDICES), None)
+
+    but = f" but {value}" if value is not None else ""
+    return stated(f"Input {position} is there, and all others{but} are INT32 or INT64.", check)
 
 
 def moderate_size(view: OperatorView) -> str | None:

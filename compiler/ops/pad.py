@@ -11,13 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from compiler.graph import DType
 from compiler.ops.bands import same_rows
-from compiler.ops.constraints import constant, dtypes, inputs_between
+from compiler.ops.constraints import constant, inputs_between
 from compiler.ops.definition import Array, Band, OperatorView, no_options
-from compiler.ops.moving import padding
-
-VALUE_POSITION = 2
+from compiler.ops.moving import VALUE, padding
 
 
 def paddings(view: OperatorView) -> list[tuple[int, int]]:
@@ -36,14 +33,14 @@ def a_pair_an_axis(view: OperatorView) -> str | None:
 
 def value_as_input(view: OperatorView) -> str | None:
     """The value is a scalar with the type, scale and zero point of the input."""
-    value, source = view.input(VALUE_POSITION), view.input()
+    value, source = view.input(VALUE), view.input()
     if value.elements == 1 and value.dtype is source.dtype and value.quantization == source.quantization:
         return None
     return f"{value.dtype.name} {list(value.shape)} {value.quantization}"
 
 
 def given_value(view: OperatorView) -> Array:
-    return view.input(VALUE_POSITION).constant.reshape(())
+    return view.input(VALUE).constant.reshape(())
 
 
 def pad(view: OperatorView, x: Array, value: Any) -> Array:
@@ -54,7 +51,7 @@ def _within_rows(view: OperatorView, rows: range) -> Band | None:
     return same_rows(view, rows) if view.output().shape[1:2] == view.input().shape[1:2] else None
 
 
-_SHARED = (dtypes(1, DType.INT32, DType.INT64), constant(1, "The paddings"), a_pair_an_axis)
+_SHARED = (constant(1, "The paddings"), a_pair_an_axis)
 DEFINITIONS = (
     replace(padding("PAD", no_options, (inputs_between(2, 2), *_SHARED), pad), bands=_within_rows),
     padding(

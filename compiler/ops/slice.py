@@ -6,8 +6,7 @@ Source: TensorFlow Lite Micro, kernels/slice.cc.
 
 from __future__ import annotations
 
-from compiler.graph import DType
-from compiler.ops.constraints import constant, dtypes, inputs_between
+from compiler.ops.constraints import constant, inputs_between
 from compiler.ops.definition import Array, OperatorView, no_options
 from compiler.ops.moving import moving
 
@@ -38,8 +37,6 @@ DEFINITIONS = (
         no_options,
         (
             inputs_between(3, 3),
-            dtypes(1, DType.INT32, DType.INT64),
-            dtypes(2, DType.INT32, DType.INT64),
             constant(1, "The begin"),
             constant(2, "The size"),
             inside,

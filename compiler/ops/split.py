@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.ops.constraints import constant
-from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
+from compiler.ops.constraints import constant, stated
+from compiler.ops.definition import Array, Constraint, OperatorDefinition, OperatorView, no_options
 from compiler.ops.moving import moving
 
 
@@ -17,12 +17,19 @@ def _axis(view: OperatorView, position: int) -> int:
     return int(view.input(position).constant.reshape(-1)[0])
 
 
+def _operands(count: int, axis: int) -> Constraint:
+    def check(view: OperatorView) -> str | None:
+        if len(view.inputs) != count or None in view.inputs:
+            return f"{len(view.inputs)} inputs, {view.inputs.count(None)} of them absent"
+        return None if view.input(axis).elements == 1 else f"an axis of {view.input(axis).elements} numbers"
+
+    return stated(f"There are {count} inputs, and the axis is one number.", check)
+
+
 def sizes_fit(view: OperatorView) -> str | None:
-    """There are three inputs, and a size, not negative or once -1 for the rest, for each output."""
-    if len(view.inputs) != 3:
-        return f"{len(view.inputs)} inputs"
+    """There is a size, not negative or once -1 for the rest, for each output."""
     sizes = view.input(1).constant.reshape(-1).tolist()
-    good = len(sizes) == len(view.operator.outputs) and sizes.count(-1) <= 1 and min(sizes) >= -1
+    good = len(sizes) == len(view.operator.outputs) and sizes.count(-1) <= 1 and min(sizes, default=0) >= -1
     return None if good else f"sizes {sizes} of {len(view.operator.outputs)} outputs"
 
 
@@ -38,9 +45,7 @@ def sizes_add_up(view: OperatorView) -> str | None:
 
 
 def equal_parts(view: OperatorView) -> str | None:
-    """There are two inputs, and the outputs cut an axis into equal parts."""
-    if len(view.inputs) != 2:
-        return f"{len(view.inputs)} inputs"
+    """The outputs cut an axis into equal parts."""
     shape, axis, count = view.input(1).shape, _axis(view, 0), len(view.operator.outputs)
     good = -len(shape) <= axis < len(shape) and shape[axis] % count == 0
     return None if good else f"{count} parts of axis {axis} of {list(shape)}"
@@ -58,11 +63,11 @@ def move_split_v(view: OperatorView, x: Array) -> list[Array]:
 
 
 DEFINITIONS: tuple[OperatorDefinition, ...] = (
-    moving("SPLIT", no_options, (constant(0, "The axis"), equal_parts), move_split, position=1),
+    moving("SPLIT", no_options, (_operands(2, 0), constant(0, "The axis"), equal_parts), move_split, position=1),
     moving(
         "SPLIT_V",
         no_options,
-        (constant(1, "The sizes"), constant(2, "The axis"), sizes_fit, sizes_add_up),
+        (_operands(3, 2), constant(1, "The sizes"), constant(2, "The axis"), sizes_fit, sizes_add_up),
         move_split_v,
     ),
 )

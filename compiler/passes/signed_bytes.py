@@ -133,7 +133,9 @@ class _Conversion:
 
 def _is_quantized(tensor: Tensor) -> bool:
     quantization = tensor.quantization
-    return quantization is not None and len(quantization.scales) == len(quantization.zero_points) == 1
+    if quantization is None or not len(quantization.scales) == len(quantization.zero_points) == 1:
+        return False
+    return 0 <= quantization.zero_point < 2 * SHIFT
 
 
 def _signed(tensor: Tensor, index: int) -> Tensor:

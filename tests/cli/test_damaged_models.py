@@ -131,6 +131,14 @@ def test_a_tensor_too_large_for_any_microcontroller() -> None:
     assert refused_or_compiled(data, whole=True)
 
 
+def test_an_output_without_elements() -> None:
+    tensors = [
+        FileTensor("x", (1, 4), "float32"),
+        FileTensor("y", (2, 0), "float32", data=np.zeros((2, 0), np.float32)),
+    ]
+    assert refused_or_compiled(tflite_file(tensors, [], (0,), (0, 1)), whole=True)
+
+
 @pytest.mark.parametrize(
     ("inputs", "outputs"), [((), ()), ((0,), ()), ((), (0,)), ((0, 0), (0,)), ((7,), (0,)), ((0,), (-1,))]
 )
@@ -158,6 +166,8 @@ HUGE = 2_000_000_000
         ("MAX_POOL_2D", (0,), "Pool2DOptions", {"FilterHeight": HUGE, "FilterWidth": 1, "StrideH": 1, "StrideW": 1}),
         ("ADD_N", (0, 4), "AddNOptions", {}),
         ("ADD_N", (0, -1), "AddNOptions", {}),
+        ("SPLIT", (3, 0), "SplitOptions", {"NumSplits": 1}),
+        ("SPLIT_V", (0, 3, -1), "SplitVOptions", {"NumSplits": 1}),
     ],
 )
 def test_options_that_do_not_fit_their_tensors(
