@@ -39,8 +39,10 @@ class Measured:
 
     instructions: int
     spread: int
+    flash: int
     code: int
     constants: int
+    ram: int
     arena: int
     lower_bound: int
     stack: int
@@ -61,8 +63,10 @@ def measure(model: Model, board_name: str, optimize: Optimize) -> Measured:
     return Measured(
         instructions=counted.total,
         spread=counted.spread,
+        flash=result.sizes.flash.total,
         code=result.sizes.flash.code,
         constants=result.sizes.flash.constants,
+        ram=result.sizes.ram.total,
         arena=compiled.arena_bytes,
         lower_bound=compiled.arena_lower_bound,
         stack=result.stack.bytes,

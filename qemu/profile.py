@@ -9,7 +9,7 @@ Where a QEMU loads no plugins, or the host has no compiler for it, -icount gives
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from qemu.console import Console, Timeouts
 from qemu.inputs import InputMemory
 from qemu.machine import Emulation, EmulatorError
 from qemu.plugin import PluginUnavailable, build_plugin
-from qemu.symbols import Symbols
+from qemu.symbols import Symbols, code_range
 
 WINDOW = 8
 """Commands sent ahead: QEMU's UARTs hold bytes back until the guest has taken them."""
@@ -50,12 +50,16 @@ class InferenceCount:
 
 @dataclass(frozen=True)
 class Profile:
-    """One count an inference, in the order they ran. Not `exact`: only a mean total, in `total`, as `note` says."""
+    """One count an inference, in the order they ran. Not `exact`: only a mean total, in `total`, as `note` says.
+
+    `runs`: how often the instruction at each address ran in the first inference, up to the first dispatch and in each.
+    """
 
     exact: bool
     inferences: tuple[InferenceCount, ...]
     total: int
     note: str
+    runs: tuple[Mapping[int, int], ...] = ()
 
     @property
     def spread(self) -> int:
@@ -64,8 +68,9 @@ class Profile:
         return max(totals) - min(totals) if totals else 0
 
 
-def plugin_options(elf: Path, prefix: str, dispatches: int, out: Path) -> Options:
-    """How to run `elf` with the counting plugin. PluginUnavailable, KeyError for a missing symbol."""
+def plugin_options(elf: Path, prefix: str, dispatches: int, out: Path, addresses: Path | None = None) -> Options:
+    """How to run `elf` with the counting plugin, which writes `out`, and `addresses` where given. PluginUnavailable,
+    KeyError for a missing symbol."""
     symbols = Symbols(elf)
     invoke, variable = symbols[f"{prefix}_invoke"], symbols[f"{prefix}_dispatch"]
     arguments: dict[str, int | Path] = {
@@ -78,6 +83,9 @@ def plugin_options(elf: Path, prefix: str, dispatches: int, out: Path) -> Option
     if CLOCK_HANDLER in symbols and symbols[CLOCK_HANDLER].size:
         handler = symbols[CLOCK_HANDLER]
         arguments |= {"skip_start": handler.address, "skip_end": handler.address + handler.size}
+    if addresses is not None:
+        code_start, code_end = code_range(elf)
+        arguments |= {"code_start": code_start, "code_end": code_end, "addresses": addresses}
     if "," in str(out):
         raise PluginUnavailable(f"QEMU takes no comma in a plugin's argument: {out}")
     return Options(plugin=",".join([str(build_plugin()), *(f"{key}={value}" for key, value in arguments.items())]))
@@ -92,6 +100,12 @@ def read_counts(out: Path, dispatches: int) -> tuple[InferenceCount, ...]:
             raise ProfileError(f"inference {number} made {len(values)} dispatch stores, not {dispatches + 1}")
         counts.append(InferenceCount(values[0], tuple(values[1:])))
     return tuple(counts)
+
+
+def read_runs(addresses: Path) -> tuple[Mapping[int, int], ...]:
+    """The plugin's other file."""
+    lines = ([int(field) for field in line.split()] for line in addresses.read_text().splitlines())
+    return tuple(dict(zip(line[::2], line[1::2], strict=True)) for line in lines)
 
 
 def profile(
@@ -111,9 +125,9 @@ def profile(
     rows = list(rows)
     timeouts = Timeouts(infer_s=limit_s)
     with tempfile.TemporaryDirectory(prefix="tinykiln-") as folder:
-        out = Path(folder) / "counts"
+        out, addresses = Path(folder) / "counts", Path(folder) / "addresses"
         try:
-            options = plugin_options(elf, prefix, dispatches, out)
+            options = plugin_options(elf, prefix, dispatches, out, addresses)
             with Emulation(board.emulator, elf, limit_s, options) as emulation:
                 emulation.resume()
                 console = Console(emulation, WINDOW, timeouts)
@@ -126,10 +140,10 @@ def profile(
             if isinstance(error, EmulatorError) and "plugin" not in str(error):
                 raise
             return _estimate(board, elf, rows, limit_s, str(error).splitlines()[0])
-        counts = read_counts(out, dispatches)
+        counts, runs = read_counts(out, dispatches), read_runs(addresses)
     if len(counts) != len(rows):
         raise ProfileError(f"{len(rows)} inferences were asked for and {len(counts)} counted")
-    return Profile(True, counts, sum(count.total for count in counts) // max(1, len(counts)), "counted by plugin")
+    return Profile(True, counts, sum(count.total for count in counts) // max(1, len(counts)), "counted by plugin", runs)
 
 
 def _estimate(board: Board, elf: Path, rows: list[bytes], limit_s: float, reason: str) -> Profile:

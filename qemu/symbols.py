@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
@@ -39,3 +40,10 @@ class Symbols:
         if name not in self._found:
             raise KeyError(f"{self._elf} does not define {name}")
         return self._found[name]
+
+
+def code_range(elf: Path) -> tuple[int, int]:
+    """Where the sections with code start and end."""
+    with elf.open("rb") as stream:
+        sections = [s.header for s in ELFFile(stream).iter_sections() if s["sh_flags"] & SH_FLAGS.SHF_EXECINSTR]
+    return min(s["sh_addr"] for s in sections), max(s["sh_addr"] + s["sh_size"] for s in sections)

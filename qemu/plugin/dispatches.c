@@ -4,7 +4,9 @@
 // Arguments: start=, end= (the address range of the invoke function), variable= (address of the dispatch variable,
 // which that function stores to before each dispatch and once more when it is done), stores= (how many that makes),
 // skip_start=, skip_end= (the range of an interrupt handler, which is not counted), out= (a file). For each inference a
-// line is written: instructions from the entry to the first store, then between the stores.
+// line is written: instructions from the entry to the first store, then between the stores. With code_start=, code_end=
+// and addresses= (a file) it is told too how often each instruction there ran in the first inference: a line from store to
+// store with address and count, in turns.
 //
 // Each instruction adds one to a counter, inline. A callback before the entry instruction runs before that addition, a
 // memory callback after it, so a store belongs to what it ends. The values stored are not visible to plugins of QEMU
@@ -50,6 +52,11 @@ static int inside;
 static int file = -1;
 static char line[MAX_STORES * MAX_DIGITS];
 
+enum { MAX_CODE = 1 << 20 };                                        // bytes
+static uint64_t code_start, code_end;
+static uint64_t runs[MAX_CODE / 2], runs_before[MAX_CODE / 2]; // of each instruction, and at the last store
+static int addresses = -1;
+
 static char *decimal(char *at, uint64_t value) {
     char digits[MAX_DIGITS];
     int count = 0;
@@ -61,17 +68,36 @@ static char *decimal(char *at, uint64_t value) {
     return at;
 }
 
+static void put(int to, const char *end) {
+    for (const char *from = line; from < end;) {
+        ptrdiff_t written = write(to, from, (size_t)(end - from));
+        if (written <= 0) return;
+        from += written;
+    }
+}
+
 static void report(void) {
     char *at = line;
     for (uint64_t i = 0; i < seen; i++) {
         at = decimal(at, marks[i + 1] - marks[i]);
         *at++ = i + 1 == seen ? '\n' : ' ';
     }
-    for (const char *from = line; from < at;) {
-        ptrdiff_t written = write(file, from, (size_t)(at - from));
-        if (written <= 0) return;
-        from += written;
+    put(file, at);
+}
+
+static void report_runs(void) {
+    char *at = line;
+    for (uint64_t i = 0; i < (code_end - code_start) / 2; i++) {
+        if (runs[i] == runs_before[i]) continue;
+        if (at > line + sizeof line - 3 * MAX_DIGITS) put(addresses, at), at = line;
+        at = decimal(at, code_start + 2 * i);
+        *at++ = ' ';
+        at = decimal(at, runs[i] - runs_before[i]);
+        *at++ = ' ';
+        runs_before[i] = runs[i];
     }
+    *at++ = '\n';
+    put(addresses, at);
 }
 
 static void entered(unsigned cpu, void *data) {
@@ -81,15 +107,19 @@ static void entered(unsigned cpu, void *data) {
     inside = 1;
     seen = 0;
     marks[0] = executed;
+    if (addresses >= 0)
+        for (uint64_t i = 0; i < (code_end - code_start) / 2; i++) runs_before[i] = runs[i];
 }
 
 static void stored(unsigned cpu, mem_info info, uint64_t address, void *data) {
     (void)cpu, (void)info, (void)data;
     if (!inside || address != variable) return;
     marks[++seen] = executed;
+    if (addresses >= 0) report_runs();
     if (seen == stores) {
         report();
         inside = 0;
+        addresses = -1;
     }
 }
 
@@ -102,6 +132,8 @@ static void translated(plugin_id id, struct qemu_plugin_tb *block) {
         if (address == start) qemu_plugin_register_vcpu_insn_exec_cb(insn, entered, CB_NO_REGS, NULL);
         if (address < skip_start || address >= skip_end)
             qemu_plugin_register_vcpu_insn_exec_inline(insn, INLINE_ADD_U64, &executed, 1);
+        if (address >= code_start && address < code_end)
+            qemu_plugin_register_vcpu_insn_exec_inline(insn, INLINE_ADD_U64, &runs[(address - code_start) / 2], 1);
         if (address >= start && address < end)
             qemu_plugin_register_vcpu_mem_cb(insn, stored, CB_NO_REGS, MEM_W, NULL);
     }
@@ -129,10 +161,14 @@ EXPORT int qemu_plugin_install(plugin_id id, const void *info, int argc, char **
         else if ((value = after(argv[i], "stores="))) stores = number(value);
         else if ((value = after(argv[i], "skip_start="))) skip_start = number(value);
         else if ((value = after(argv[i], "skip_end="))) skip_end = number(value);
+        else if ((value = after(argv[i], "code_start="))) code_start = number(value);
+        else if ((value = after(argv[i], "code_end="))) code_end = number(value);
+        else if ((value = after(argv[i], "addresses="))) addresses = creat(value, 0666);
         else if ((value = after(argv[i], "out="))) file = creat(value, 0666);
         else return -1;
     }
     if (file < 0 || start >= end || stores == 0 || stores >= MAX_STORES) return -1;
+    if (code_end < code_start || code_end - code_start > MAX_CODE) return -1;
     qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
     return 0;
 }

@@ -14,8 +14,11 @@ from qemu.machine import EmulatorError
 from qemu.profile import Profile, ProfileError
 from qemu.profile import profile as count_instructions
 from toolchain.columns import Column
+from toolchain.cycles import Timing, estimate, timing_of
 from toolchain.device import connected
+from toolchain.disassembly import disassemble
 from toolchain.emulation import Built, require_console
+from toolchain.gcc import compiler_for
 from toolchain.report import short_name
 from toolchain.request import Request
 from toolchain.rows import TensorForm, read_samples
@@ -53,11 +56,24 @@ def _instructions(terminal: Terminal, built: Built, rows: list[bytes]) -> None:
     except (ConsoleError, EmulatorError, ProfileError) as error:
         raise CheckFailed(f"{built.elf.name} on {built.board.name} under the emulator: {error}") from error
     if counted.exact:
+        timing = timing_of(built.board.core.name)
+        if timing is not None:
+            cycles = _estimates(built, timing, counted)
+            _record(built, "cycles_estimate", cycles[1:], sum(cycles))
         _record(built, "instructions", counted.inferences[0].dispatches, counted.total)
         _table(terminal, built, "instructions")
     else:
         _record(built, "instructions", None, counted.total)
     terminal.line(_instructions_told(built, counted), "bold")
+    if built.report["cycles_estimate"] is not None:
+        total = built.report["cycles_estimate"]
+        terminal.line(f"{total:,} cycles estimated from published timings, without wait states (docs/PERFORMANCE.md)")
+
+
+def _estimates(built: Built, timing: Timing, counted: Profile) -> list[int]:
+    """Cycles up to the first dispatch and of each."""
+    code = disassemble(compiler_for(built.board.core, built.folder.resolve()), built.elf)
+    return [estimate(timing, code, runs) for runs in counted.runs]
 
 
 def _instructions_told(built: Built, counted: Profile) -> str:
@@ -106,7 +122,7 @@ def _does_not_count(what: str, got: str) -> UserError:
 
 
 def _record(built: Built, unit: str, dispatches: Sequence[int] | None, total: int) -> None:
-    """Into report.json: `unit` is instructions or cycles."""
+    """Into report.json: `unit` is instructions, cycles or cycles_estimate."""
     if dispatches is not None:
         for dispatch, count in zip(built.report["dispatches"], dispatches, strict=True):
             dispatch[unit] = count
@@ -116,17 +132,20 @@ def _record(built: Built, unit: str, dispatches: Sequence[int] | None, total: in
 
 def _table(terminal: Terminal, built: Built, unit: str) -> None:
     total = sum(d[unit] for d in built.report["dispatches"])
+    estimated = built.report["cycles_estimate"] is not None
     rows = []
     for d in built.report["dispatches"]:
         each = f"{d[unit] / d['macs']:.2f}" if d["macs"] else ""
         share = f"{100 * d[unit] / max(total, 1):.1f} %"
-        rows.append((d["index"], d["op"], short_name(d["name"]), d["kernel"], d["macs"], d[unit], share, each))
+        row = (d["index"], d["op"], short_name(d["name"]), d["kernel"], d["macs"], d[unit], share, each)
+        rows.append((*row, d["cycles_estimate"]) if estimated else row)
     columns = (
         Column("#", number=True),
         Column("operator"),
         Column("output", cut=True, spare=2),
         Column("kernel", cut=True, spare=1),
         *(Column(name, number=True) for name in ("MACs", unit, "share", "a MAC")),
+        *([Column("cycles, estimated", number=True)] if estimated else []),
     )
     terminal.table(columns, rows)
 
