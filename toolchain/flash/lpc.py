@@ -18,7 +18,8 @@ from typing import TypeVar
 
 from boards.flashing import Flashing, Sector
 from toolchain.elf import ERASED
-from toolchain.flash.errors import Damaged, FlashError, Garbage, Mismatch, NoAnswer, Protected
+from toolchain.flash.agreement import agreed, compare, settled
+from toolchain.flash.errors import Damaged, FlashError, Garbage, NoAnswer, Protected
 from toolchain.flash.lpc_link import LOCKED, PROTECTED, Code, LpcLink
 from toolchain.flash.port import Line, Port
 from toolchain.flash.protocol import Identity, Proof, Step
@@ -67,8 +68,8 @@ class Lpc:
         self._link.synchronize()
         self._reliably(lambda: self._link.ask("A 0"))
         self._reliably(lambda: self._link.ask(UNLOCK))
-        chip_id = self._twice(lambda: self._numbers("J", 1))[0]
-        minor, major = self._twice(lambda: self._numbers("K", 2))
+        chip_id = self._numbers("J", 1)[0]
+        minor, major = self._numbers("K", 2)
         return Identity(f"NXP ISP {major}.{minor}", chip_id, 0, None, self._is_protected())
 
     def read(self, address: int, size: int) -> bytes | None:
@@ -133,9 +134,7 @@ class Lpc:
         while at < len(data):
             wanted = data[at : at + LARGEST_PIECE]
             found = self._read_surely(address + at, wanted)
-            if found != wanted:
-                first = next(i for i in range(len(wanted)) if found[i] != wanted[i])
-                raise Mismatch(address + at + first, wanted[first], found[first])
+            compare(address + at, wanted, found)
             at += len(wanted)
             step(min(at, len(data)))
 
@@ -156,8 +155,7 @@ class Lpc:
         return False
 
     def _numbers(self, command: str, count: int) -> tuple[int, ...]:
-        self._link.ask(command)
-        return tuple(self._link.number() for _ in range(count))
+        return agreed(lambda: self._reliably(lambda: self._link.numbers(command, count)), self._port.name)
 
     def _read(self, address: int, size: int) -> bytes:
         found = b""
@@ -179,16 +177,9 @@ class Lpc:
         return len(piece)
 
     def _read_surely(self, address: int, wanted: bytes) -> bytes:
-        """Memory as it is: what differs is read again, since sums miss some errors and plain data has none."""
-        found = self._read(address, len(wanted))
-        for _ in range(TRIES):
-            if found == wanted:
-                return found
-            again = self._read(address, len(wanted))
-            if again == found:
-                return again
-            found = again
-        raise Garbage("two readings of the flash never agree: the line is disturbed", where=self._port.name)
+        """What differs is read again, since sums miss some errors and plain data has none."""
+        read = partial(self._read, address, len(wanted))
+        return settled(wanted, read, read, self._port.name)
 
     def _erase(self, sectors: Sequence[Sector]) -> None:
         run = f"{sectors[0].number} {sectors[-1].number}"
@@ -255,16 +246,6 @@ class Lpc:
                     with suppress(NoAnswer, Garbage):
                         self._link.answer(UNLOCK)
         raise AssertionError("the last attempt returns or raises")
-
-    def _twice(self, action: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-        """For answers without a checksum."""
-        first = self._reliably(action)
-        for _ in range(TRIES):
-            again = self._reliably(action)
-            if again == first:
-                return again
-            first = again
-        raise Garbage("two answers of the boot loader never agree: the line is disturbed", where=self._port.name)
 
 
 def make(port: Port, flashing: Flashing, baud: int, patience: float) -> Lpc:

@@ -81,8 +81,7 @@ class LpcLink:
                         return
                 elif greeting or attempt >= SYNC_TRIES // 2:
                     heard += self.recover()
-                    self.ask("J")
-                    self.number()
+                    self.numbers("J", 1)
                     return
         if heard and not heard.strip(b"?\r\n\0" + ESCAPE):
             raise Echo("the bytes that we send come back", where=self._port.name, hint="TX and RX are joined")
@@ -123,17 +122,17 @@ class LpcLink:
         if code != SUCCESS:
             raise Code(code, command, self._port.name)
 
-    def number(self) -> int:
-        """The next line, decimal."""
-        return self._number(self.line())
+    def numbers(self, command: str, count: int) -> tuple[int, ...]:
+        """What a command tells, decimal, a line each."""
+        self.ask(command)
+        return tuple(self._number(self.line()) for _ in range(count))
 
     def store(self, address: int, data: bytes) -> None:
         """Bytes, by fours, into RAM; checked by their sums or, where they go plain, by a CRC of the RAM."""
         self.ask(f"W {address} {len(data)}")
         if self._plain:
             self._port.write(data)
-            self.ask(f"S {address} {len(data)}")
-            if self.number() != crc32(data):
+            if self.numbers(f"S {address} {len(data)}", 1) != (crc32(data),):
                 raise Garbage("the data did not get into RAM whole", where=self._port.name)
             return
         for at in range(0, len(data), GROUP_BYTES):
@@ -171,7 +170,7 @@ class LpcLink:
             where=self._port.name,
             got=data[:16].hex(" ") or "an empty answer",
             allowed="lines of ASCII at this rate without parity",
-            hint=f"the application may be running instead: {self._enter}",
+            hint=f"the application may be running instead: {self._enter or 'enter the boot loader again'}",
         )
 
     def _silent(self) -> NoAnswer:
@@ -205,7 +204,7 @@ class LpcLink:
             try:
                 for _ in range(-(-size // LINE_BYTES)):
                     data += a2b_uu(self.line() + "\n")
-                wanted = self.number()
+                wanted = self._number(self.line())
             except NotEncoded as error:
                 raise self.garbled(data) from error
             whole = len(data) == size and sum(data) == wanted

@@ -48,6 +48,8 @@ class Eefc:
         self.page, self.reset = page, (reset, RESET_KEY)
         self._link, self._origin = link, flashing.origin
         self._bytes = SIZES.get(chip_id >> 8 & 15, 0) * 1024
+        if not self._bytes:
+            raise FlashError("the chip states no size of its flash", where=link.name, got=f"id {chip_id:#x}")
         self._plane = self._bytes // planes
         self._by_page = flashing.sectors[0].size == page
         self._controllers = [EEFC + PLANE_STEP * i for i in range(planes)]

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from boards.flashing import Sector
+from toolchain.flash.agreement import agreed
+from toolchain.flash.errors import FlashError
 from toolchain.flash.sam_controller import await_bits, put_words, refuse
 from toolchain.flash.samba_link import SambaLink
 
@@ -57,9 +59,11 @@ class Nvm:
 
     def __init__(self, link: SambaLink, kind: NvmKind) -> None:
         self._link, self._kind = link, kind
-        parameters = link.word(NVM + PARAM)
+        parameters = agreed(lambda: link.word(NVM + PARAM), link.name)
         self.page = 8 << (parameters >> 16 & 7)
         self._bytes = (parameters & 0xFFFF) * self.page
+        if not self._bytes:
+            raise FlashError("the chip states no size of its flash", where=link.name, got=f"{parameters:#x}")
         self._clear()
 
     def flash_end(self) -> int:
@@ -70,7 +74,7 @@ class Nvm:
         return bool(self._link.word(register) & bit)
 
     def locked(self, sectors: Sequence[Sector]) -> bool:
-        locks = self._link.word(NVM + self._kind.lock)
+        locks = agreed(lambda: self._link.word(NVM + self._kind.lock), self._link.name)
         return any(not locks >> region & 1 for region in self._regions(sectors))
 
     def unlock(self, sectors: Sequence[Sector]) -> None:

@@ -15,7 +15,8 @@ from functools import partial
 from typing import TypeVar
 
 from boards.flashing import Flashing, Sector
-from toolchain.flash.errors import Damaged, FlashError, Garbage, LinkLost, Mismatch, NoAnswer, Protected, Refused
+from toolchain.flash.agreement import agreed, compare, settled
+from toolchain.flash.errors import Damaged, FlashError, Garbage, LinkLost, NoAnswer, Protected, Refused
 from toolchain.flash.port import Line, Port
 from toolchain.flash.protocol import Identity, Proof, Step
 from toolchain.flash.sam_controller import Controller
@@ -48,8 +49,8 @@ class Samba:
 
     def connect(self) -> Identity:
         self._link.synchronize()
-        chip_id = self._twice(lambda: identify(self._link))
-        version = self._twice(self._link.version)
+        chip_id = self._agreed(lambda: identify(self._link))
+        version = self._agreed(self._link.version)
         if "[Arduino:" in version:
             self._extensions = version.split("[Arduino:")[1].split("]")[0]
         self._found = self._reliably(lambda: controller_of(chip_id, self._link, self._flashing))
@@ -100,9 +101,7 @@ class Samba:
         for at in range(0, len(data), READ_BYTES):
             wanted = data[at : at + READ_BYTES]
             found = self._read_surely(address + at, wanted)
-            if found != wanted:
-                first = next(i for i in range(len(wanted)) if found[i] != wanted[i])
-                raise Mismatch(address + at + first, wanted[first], found[first])
+            compare(address + at, wanted, found)
             step(at + len(wanted))
 
     def start(self, address: int) -> bool:
@@ -128,20 +127,20 @@ class Samba:
         self._link.ask(f"Y{address:08X},{len(block):08X}")
 
     def _read_surely(self, address: int, wanted: bytes) -> bytes:
-        """Memory as it is. What differs is read again word by word, since some ROMs give zeros for blocks of flash
-        (BOSSA, EefcFlash.cpp), until two readings agree."""
-        found = self._reliably(lambda: self._link.read(address, len(wanted)))
-        for _ in range(TRIES):
-            if found == wanted:
-                return found
-            again = b"".join(self._reliably(partial(self._word, address + at)) for at in range(0, len(wanted), 4))
-            if again == found:
-                return again
-            found = again
-        raise Garbage("two readings of the flash never agree: the line is disturbed", where=self._port.name)
+        """What differs is read again word by word, since some ROMs give zeros for blocks of flash (BOSSA,
+        EefcFlash.cpp)."""
+        return settled(
+            wanted,
+            lambda: self._reliably(lambda: self._link.read(address, len(wanted))),
+            lambda: b"".join(self._reliably(partial(self._word, address + at)) for at in range(0, len(wanted), 4)),
+            self._port.name,
+        )
 
     def _word(self, address: int) -> bytes:
         return self._link.word(address).to_bytes(4, "little")
+
+    def _agreed(self, action: Callable[[], T]) -> T:
+        return agreed(lambda: self._reliably(action), self._port.name)
 
     def _reliably(self, action: Callable[[], T]) -> T:
         for attempt in range(TRIES):
@@ -152,16 +151,6 @@ class Samba:
                     raise
                 self._link.recover()
         raise AssertionError("the last attempt returns or raises")
-
-    def _twice(self, action: Callable[[], T]) -> T:
-        """For answers without a checksum."""
-        first = self._reliably(action)
-        for _ in range(TRIES):
-            again = self._reliably(action)
-            if again == first:
-                return again
-            first = again
-        raise Garbage("two answers of the boot loader never agree: the line is disturbed", where=self._port.name)
 
 
 def make(port: Port, flashing: Flashing, baud: int, patience: float) -> Samba:

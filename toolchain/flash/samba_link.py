@@ -30,6 +30,7 @@ class SambaLink:
 
     def __init__(self, port: Port, patience: float, enter: str) -> None:
         self._port, self._patience, self._enter = port, patience, enter
+        self.name = port.name
         self.plain = True
 
     def synchronize(self) -> None:

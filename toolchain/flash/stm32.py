@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from boards.flashing import Flashing, Sector
-from toolchain.flash.errors import Damaged, Garbage, Mismatch, Protected, Refused
+from toolchain.flash.agreement import compare
+from toolchain.flash.errors import Damaged, Garbage, Protected, Refused
 from toolchain.flash.port import Line, Port
 from toolchain.flash.protocol import Identity, Proof, Step
 from toolchain.flash.stm32_blocks import Blocks
@@ -102,9 +103,7 @@ class Stm32:
         while at < len(data):
             found = self._blocks.read_surely(address + at, data[at:])
             wanted = data[at : at + len(found)]
-            if found != wanted:
-                first = next(i for i in range(len(found)) if found[i] != wanted[i])
-                raise Mismatch(address + at + first, wanted[first], found[first])
+            compare(address + at, wanted, found)
             at += len(found)
             step(at)
 

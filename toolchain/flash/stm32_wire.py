@@ -10,6 +10,7 @@ from functools import reduce
 from operator import xor
 from typing import TypeVar
 
+from toolchain.flash.agreement import agreed
 from toolchain.flash.errors import Echo, Garbage, NoAnswer, Protected, Refused
 from toolchain.flash.port import Port
 
@@ -142,13 +143,7 @@ class Wire:
 
     def twice(self, action: Callable[[], T]) -> T:
         """For answers without a checksum."""
-        first = self.reliably(action)
-        for _ in range(TRIES):
-            again = self.reliably(action)
-            if again == first:
-                return again
-            first = again
-        raise Garbage("two answers of the boot loader never agree: the line is disturbed", where=self.name)
+        return agreed(lambda: self.reliably(action), self.name)
 
     def recover(self, floods: int = FLOODS) -> None:
         """Feeds a loader that waits for the rest of a frame until it refuses: 0xFF twice is no command, whichever of
