@@ -16,7 +16,7 @@ from toolchain.elf import Elf, read_elf
 FAULT = re.compile(
     r"e-\[(?P<kind>Fault|Stack overflow)(?: cause (?P<cause>[0-9A-F]{8}))?(?: status (?P<status>[0-9A-F]{8}))?"
     r"(?: pc (?P<pc>[0-9A-F]{8}))?(?: (?P<register>lr|ra) (?P<link>[0-9A-F]{8}))?"
-    r"(?P<running>(?: (?:\w+ )?dispatch \d+(?: \w+)?)*)]"
+    r"(?P<running>(?: (?:\w+ )?dispatch \d+(?: \w+(?: \+ \w+)*)?)*)]"
 )
 RUNNING = re.compile(r"(?:(?P<prefix>\w+) )?dispatch (?P<index>\d+)")
 

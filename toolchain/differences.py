@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,15 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class _Step:
+    """Dispatches up to one that another build has, too."""
+
+    name: str
+    operators: tuple[str, ...]
+    instructions: int
+
+
+@dataclass(frozen=True)
 class Comparison:
     """`title` names the other report's build; `layers` are instructions by layer, where both were profiled."""
 
@@ -62,13 +71,31 @@ def compare_reports(report: Mapping[str, Any], other: Mapping[str, Any]) -> Comp
 
 
 def _layers(report: Mapping[str, Any], other: Mapping[str, Any]) -> list[Figure]:
-    """Layers by the tensor they compute, in this report's order."""
-    theirs = {d["name"]: d["instructions"] for d in other["dispatches"]}
+    """Layers by the tensor they compute, in this report's order; layers that one of the builds has joined are compared
+    together."""
+    if report["instructions"] is None or other["instructions"] is None:
+        return []
+    both = {d["name"] for d in report["dispatches"]} & {d["name"] for d in other["dispatches"]}
+    ours, theirs = (_steps(each["dispatches"], both) for each in (report, other))
     return [
-        Figure(f"{d['index']} {d['op']}", d["instructions"], theirs[d["name"]])
-        for d in report["dispatches"]
-        if d["instructions"] is not None and theirs.get(d["name"]) is not None
+        Figure(step.name, step.instructions, theirs[tensor].instructions)
+        for tensor, step in ours.items()
+        if sorted(step.operators) == sorted(theirs[tensor].operators)
     ]
+
+
+def _steps(dispatches: Sequence[Mapping[str, Any]], ends: Set[str]) -> dict[str, _Step]:
+    """The steps by the tensors that they end with."""
+    found: dict[str, _Step] = {}
+    step: list[Mapping[str, Any]] = []
+    for dispatch in dispatches:
+        step.append(dispatch)
+        if dispatch["name"] in ends:
+            op = " + ".join(d["op"] for d in step)
+            instructions = sum(d["instructions"] for d in step)
+            found[dispatch["name"]] = _Step(f"{step[0]['index']} {op}", tuple(op.split(" + ")), instructions)
+            step = []
+    return found
 
 
 def _at(report: Mapping[str, Any], path: tuple[str, ...]) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,20 @@ def test_reports_and_stops(tmp_path: Path, name: str, body: str, cause: int, wor
     assert told.startswith(f"fault: {words}\n  pc {match[2]}: fake_invoke + {int(match[2], 16) - invoke.address}\n")
     assert "  dispatch 1 of fake: SOFTMAX scores, rows" in told
     assert invoke.address <= int(match[2], 16) < invoke.address + invoke.size
+
+
+def test_the_dispatch_that_joins_operators_is_named(tmp_path: Path) -> None:
+    board = load_board("qemu_m3")
+    model = fake_model(board, tmp_path, body=UNDEFINED)
+    joined = replace(model.dispatches[1], op="CONV_2D + CONV_2D + MAX_POOL_2D")
+    model = replace(model, dispatches=(model.dispatches[0], joined))
+    result = build_firmware(board, model, tmp_path, FirmwareOptions())
+    with booted(board, result.runs) as (_, emulation):
+        emulation.write(b"test%")
+        text = listen(emulation, 1.0)
+    assert f" dispatch 1 {joined.op}]" in text
+    told = decode_fault(text, result.runs, read_report(result.report))
+    assert told.endswith(f"  dispatch 1 of fake: {joined.op} scores, rows")
 
 
 @pytest.mark.parametrize(("name", "body", "pc"), (("qemu_m3", UNDEFINED, 15), ("qemu_rv32imac", "*(int *)8 = 1;", 32)))

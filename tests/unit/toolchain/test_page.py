@@ -130,6 +130,21 @@ def test_a_comparison_tells_each_change() -> None:
     assert 'class="right more">+1,000' in page(profiled(), found)
 
 
+def test_joined_layers_are_compared_with_their_parts() -> None:
+    joined = profiled()
+    first, last = joined["dispatches"]
+    joined["dispatches"] = [last | {"index": 0, "op": f"{first['op']} + {last['op']}", "instructions": 7000}]
+    for now, then, change in ((joined, profiled(), 600), (profiled(), joined, -600)):
+        layers = compare_reports(now, then).layers
+        assert [(layer.name, layer.change) for layer in layers] == [("0 CONV_2D + SOFTMAX", change)]
+
+
+def test_layers_that_run_in_another_order_are_left_out() -> None:
+    other = profiled()
+    other["dispatches"] = [other["dispatches"][1], {**other["dispatches"][0], "name": "net/other"}]
+    assert compare_reports(profiled(), other).layers == ()
+
+
 def test_figures_that_a_report_lacks_have_no_change() -> None:
     figures = {figure.name: figure for figure in compare_reports(REPORT, profiled()).figures}
     assert (figures["stack measured"].now, figures["stack measured"].other) == (None, 250)
