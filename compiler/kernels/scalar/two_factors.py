@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requantisation without a high product, for cores that have none: ((x * high + (x * low >> bits)) + addend) >> shift.
 
-It grows with the accumulator x, so that it is exact if it is right on both sides of each change of the output. Factors
-near the exact ones are tried until all changes allow one addend.
+It grows with the accumulator x, so that it is exact if it is right on both sides of each change of the output, and at
+the ends. Factors near the exact ones are tried until all of these allow one addend.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def _found(
     ratio = r.multipliers * 2.0 ** (r.shifts.astype(np.float64) - 31)
     shift = np.clip(np.floor(np.log2((1 << bits) - 1) - np.log2(ratio)), 0, 31).astype(np.int64)
     exact = np.round(ratio * 2.0 ** (shift + bits)).astype(np.int64)
-    fixed = np.stack([np.zeros_like(low), np.zeros_like(low), requantize(low, r) - origin, np.zeros_like(low)], axis=1)
+    first, last = requantize(low, r) - origin, requantize(high, r) - origin
+    fixed = np.stack([np.zeros_like(low), np.zeros_like(low), first, np.zeros_like(low)], axis=1)
     words = np.where(constant[:, None], fixed, -1)
     for distance in sorted(range(-_FARTHEST, _FARTHEST + 1), key=abs):
         factor = exact + distance
@@ -57,6 +58,8 @@ def _found(
 
         least = np.where(visible, (outputs << shift) - value(reached), -_LIMIT).max(axis=0, initial=-_LIMIT)
         most = np.where(visible, (outputs << shift) - 1 - value(reached - 1), _LIMIT).min(axis=0, initial=_LIMIT)
+        least = np.where(first > r.minimum - origin, np.maximum(least, (first << shift) - value(low)), least)
+        most = np.where(last < r.maximum - origin, np.minimum(most, (last + 1 << shift) - 1 - value(high)), most)
         addend = (least + most) >> 1
         fits = (words[:, 0] < 0) & (least <= most) & (upper < 1 << bits)
         for end in (low, high):

@@ -38,6 +38,28 @@ def test_every_accumulator(zero_point: int, minimum: int, maximum: int) -> None:
         np.testing.assert_array_equal(np.clip((total >> shift) + minimum, minimum, maximum), wanted)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_ends_between_changes(seed: int) -> None:
+    """Bounds that cut an output's accumulators off just behind or before one of its changes."""
+    rng = np.random.default_rng(seed)
+    r = _requantization(-128, -128, 127)
+    checked = 0
+    for _ in range(40):
+        low = rng.integers(0, 100 / np.array(SCALES))
+        size = rng.integers(1, 3 / np.array(SCALES))
+        found = two_factors(r, (low, low + size), -127, 1 << 30)
+        if found is None:
+            continue
+        bits, words = found
+        checked += 1
+        for channel, (high, rest, addend, shift) in enumerate(words):
+            x = np.arange(low[channel], low[channel] + size[channel] + 1)
+            one = Requantization(r.multipliers[[channel]], r.shifts[[channel]], -128, -128, 127)
+            got = ((x * high + (x * rest >> bits) + addend) >> shift) - 127
+            np.testing.assert_array_equal(np.clip(got, -128, 127), requantize(x[:, None], one)[:, 0])
+    assert checked > 20
+
+
 def test_steps() -> None:
     r = _requantization(3, -10, 12)
     low, high = -REACHES, REACHES - 5
