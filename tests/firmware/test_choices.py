@@ -143,8 +143,10 @@ def test_esp32c3_rom_accepts_the_image(tmp_path: Path) -> None:
 
 
 def test_ch32v103_enters_by_jumps(tmp_path: Path) -> None:
-    board = load_board("ch32v103")
-    result = build_firmware(board, fake_model(board, tmp_path), tmp_path, FirmwareOptions())
+    board, user = load_board("ch32v103"), tmp_path / "user"
+    user.mkdir()
+    (user / "main.c").write_text('#include "fake.h"\nint main(void) { fake_invoke(); for (;;) { } }\n')
+    result = build_firmware(board, fake_model(board, tmp_path), tmp_path / "out", FirmwareOptions(app=user))
     image = read_elf(result.elf.read_bytes())
     vectors, default = image.symbol("__vectors").address, image.symbol("Default_Handler").address
     for slot, handler in enumerate(board.vectors, start=16):
