@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 FIRST_VERSIONS = {"BROADCAST_TO": 2}
 """The oldest versions of operators that LiteRT has kernels for, where not 1."""
-TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9, "int4": 17}
+TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "string": 5, "bool": 6, "int16": 7, "int8": 9, "int4": 17}
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from compiler.graph import DType, Tensor
 MOST_BYTES = 64 << 20
 """The largest tensor that is read: more is a damaged file or no model for a microcontroller, and its reference outputs
 would take the host's memory."""
-_OPAQUE = (DType.STRING, DType.RESOURCE, DType.VARIANT)
+_OPAQUE = (DType.STRING, DType.RESOURCE, DType.VARIANT, DType.BFLOAT16)
 
 
-def check_ends(name: str, inputs: Sequence[int], outputs: Sequence[Tensor]) -> None:
-    """UserError for a model that nothing goes into or nothing comes out of."""
+def check_ends(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+    """UserError for a model that nothing goes into or nothing comes out of, or something else than numbers."""
     if not inputs or not outputs:
         raise UserError(
             "this model has no input or no output",
@@ -23,6 +23,13 @@ def check_ends(name: str, inputs: Sequence[int], outputs: Sequence[Tensor]) -> N
             got=f"{len(inputs)} inputs and {len(outputs)} outputs",
             allowed="at least one of each",
             hint="export it with its inference signature",
+        )
+    opaque = [t for t in (*inputs, *outputs) if t.dtype in _OPAQUE]
+    if opaque:
+        raise UserError(
+            "inputs and outputs have to be numbers",
+            where=name,
+            got="; ".join(f"tensor {t.index} '{t.name}' is {t.dtype.name}" for t in opaque),
         )
     empty = [t for t in outputs if t.elements < 1]
     if empty:

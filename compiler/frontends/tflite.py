@@ -77,7 +77,7 @@ class _Reader:
         self._refuse_other_signatures()
         others = {number: self._subgraph(number) for number in range(1, self.model.SubgraphsLength())}
         main = self._subgraph(0)
-        check_ends(self.name, main.inputs, [main.tensor(i) for i in main.outputs])
+        check_ends(self.name, *([main.tensor(i) for i in ends] for ends in (main.inputs, main.outputs)))
         return replace(main, subgraphs=others, notes=tuple(self._size_notes(main)))
 
     def _size_notes(self, main: Graph) -> Iterator[str]:

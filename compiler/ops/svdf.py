@@ -113,12 +113,26 @@ def clamping(view: OperatorView) -> str | None:
     return None if allowed else str(activation.name)
 
 
-def scales(view: OperatorView) -> tuple[tuple[int, int], tuple[int, int]]:
-    """(multiplier, shift) of the features, and of the outputs; the reference multiplies scales in float32."""
+def ratios(view: OperatorView) -> tuple[float, float]:
+    """The real multipliers of the features, and of the outputs; the reference multiplies scales in float32."""
     source, weights, times, state, output = (
         np.float32(t.scale) for t in (*(view.input(i) for i in (0, WEIGHTS, TIME_WEIGHTS, STATE)), view.output())
     )
-    return quantize_multiplier(float(source * weights / state)), quantize_multiplier(float(state * times / output))
+    with np.errstate(over="ignore"):
+        return float(source * weights / state), float(state * times / output)
+
+
+def moderate_ratios(view: OperatorView) -> str | None:
+    """The scale of a product is below 2**30 times that of the state, and of the output."""
+    if view.input().dtype is FLOAT or max(ratios(view)) < 1 << 30:
+        return None
+    return "ratios {:g}, {:g}".format(*ratios(view))
+
+
+def scales(view: OperatorView) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(multiplier, shift) of the features, and of the outputs."""
+    features, outputs = ratios(view)
+    return quantize_multiplier(features), quantize_multiplier(outputs)
 
 
 def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]:
@@ -215,6 +229,7 @@ DEFINITIONS = (
             state_is_variable,
             consistent_shapes,
             quantized_per_tensor(0, WEIGHTS, TIME_WEIGHTS, STATE),
+            moderate_ratios,
             int16_zero_points_are_zero,
             clamping,
         ),

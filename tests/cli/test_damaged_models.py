@@ -16,7 +16,9 @@ import pytest
 from boards.loader import load_board
 from compiler.compile import compile_model, prepare
 from compiler.errors import UserError
+from compiler.isa import load_isa
 from compiler.model import Model
+from compiler.schedule import build_schedule
 from tests.fuzz.models import random_model
 from tests.support import ROOT
 from tests.tflite_files import FileOperator, FileTensor, tflite_file
@@ -69,14 +71,15 @@ def damaged(data: bytes, seed: int) -> bytes:
 
 
 def refused_or_compiled(data: bytes, whole: bool) -> bool:
-    """Whether a file was refused; any exception but UserError passes through."""
-    model = Model("damaged.tflite", data)
+    """Whether a file was refused; any exception but UserError passes through. Without `whole` it is compiled up to the
+    choice of kernels."""
+    model, target = Model("damaged.tflite", data), target_of(load_board("qemu_m3").core)
     try:
         with limited():
             if whole:
-                compile_model(model, target_of(load_board("qemu_m3").core))
+                compile_model(model, target)
             else:
-                prepare(model)
+                build_schedule(prepare(model), load_isa(target))
     except UserError:
         return True
     return False
@@ -129,6 +132,11 @@ def test_a_tensor_too_large_for_any_microcontroller() -> None:
     tensors = [FileTensor("x", sizes, scale=1.0), FileTensor("y", sizes, scale=1.0)]
     data = tflite_file(tensors, [FileOperator("ADD", (0, 0), (1,))], (0,), (1,))
     assert refused_or_compiled(data, whole=True)
+
+
+def test_an_input_that_is_no_number() -> None:
+    tensors = [FileTensor("x", (1, 4), "float32"), FileTensor("y", (1,), "string")]
+    assert refused_or_compiled(tflite_file(tensors, [], (0, 1), (0,)), whole=True)
 
 
 def test_an_output_without_elements() -> None:
