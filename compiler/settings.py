@@ -29,7 +29,7 @@ class Settings:
     flash_bytes: int | None = None
     arena_bytes: int | None = None
     banks: tuple[int, ...] = ()
-    costs: Costs = field(default_factory=Costs)
+    costs: Costs = field(default_factory=Costs, hash=False)
 
 
 DEFAULT_SETTINGS = Settings()
