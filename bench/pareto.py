@@ -39,9 +39,9 @@ CYCLES = """
 
 `profile` adds an estimate of cycles on cores whose instruction timings are published (boards/timings): each executed
 instruction takes what the table says, taken branches more. It is an estimate: wait states of flash and contention on
-the bus are left out, and where the source gives a range, the table says which value was taken. There is none for
-Cortex-M7, M33 and M55, whose reference manuals have no such table, and none for the RISC-V cores: QingKe's manuals name
-the stages of the pipelines alone. On those `console=profile` measures a device.
+the bus are left out, and where the source gives a range, the table says which value was taken. For other cores there
+is no estimate, since no complete table of their timings is at hand: no published timing is used for Cortex-M7, M33 and
+M55, nor for the RISC-V cores. On those `console=profile` measures a device.
 
 """
 

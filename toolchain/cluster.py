@@ -15,6 +15,8 @@ from compiler.errors import UserError
 from toolchain.measuring import Candidate, measure
 
 CONNECT_SECONDS = 10
+LOCAL = "127.0.0.1:0"
+"""Where the local cluster serves its state: any free port, for this machine alone."""
 
 
 def results(board: Board, programs: Sequence[tuple[Candidate, ...]], scheduler: str, workers: int) -> Iterator[Costs]:
@@ -25,7 +27,7 @@ def results(board: Board, programs: Sequence[tuple[Candidate, ...]], scheduler: 
         else:
             # Threads do: they wait for compilers and emulators.
             cluster = LocalCluster(
-                n_workers=1, threads_per_worker=workers, processes=False, dashboard_address=None, silence_logs=ERROR
+                n_workers=1, threads_per_worker=workers, processes=False, dashboard_address=LOCAL, silence_logs=ERROR
             )
             client = Client(stack.enter_context(cluster))
         stack.enter_context(client)
