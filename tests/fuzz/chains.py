@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random chains of operators that can be fused row by row: windows, sums of two branches, activations."""
+"""Random chains of operators that can be fused row by row: windows, sums of two branches, activations; with further
+inputs and outputs."""
 
 from __future__ import annotations
 
@@ -23,15 +24,19 @@ def random_chain(seed: int) -> Random:
     shape = (1, draft.integer(8, 19), draft.integer(2, 7), draft.choice(*CHANNELS, 1, 3))
     draft.inputs = [draft.add(shape, dtype)]
     at = _window(draft, draft.inputs[0])
+    passed = []
     for _ in range(draft.integer(2, 4)):
         at = draft.choice(_branches, _within, _window, _window)(draft, at)
-    return Random(Model(f"chain_{seed}.tflite", draft.finish()), (random_rows(draft, shape, dtype),))
+        passed.append(at)
+    more = [draft.choice(*passed)] if draft.chance(0.15) else []
+    rows = tuple(random_rows(draft, draft.tensors[i].shape, dtype) for i in draft.inputs)
+    return Random(Model(f"chain_{seed}.tflite", draft.finish(more)), rows)
 
 
 def _branches(draft: Draft, at: int) -> int:
-    """x + f(x), or f(x) + g(x)."""
+    """x + f(x), f(x) + g(x), or f(x) and another input."""
     one = _window(draft, at, still=True)
-    other = _window(draft, at, still=True) if draft.chance(0.3) else at
+    other = draft.choice(lambda: at, lambda: _window(draft, at, still=True), lambda: _input_like(draft, at))()
     x, y = draft.tensors[one], draft.tensors[other]
     if x.shape != y.shape:
         return one
@@ -40,6 +45,12 @@ def _branches(draft: Draft, at: int) -> int:
     pair = (one, other) if draft.chance(0.5) else (other, one)
     draft.operator(op, pair, (output,), f"{op.title()}Options", FusedActivationFunction=clamp(draft))
     return output
+
+
+def _input_like(draft: Draft, at: int) -> int:
+    x = draft.tensors[at]
+    draft.inputs.append(draft.add(x.shape, x.dtype, x))
+    return draft.inputs[-1]
 
 
 def _within(draft: Draft, at: int) -> int:
@@ -67,11 +78,13 @@ def _window(draft: Draft, at: int, still: bool = False) -> int:
     kernel = min(square, height), min(draft.choice(square, 1, 3), width)
     same = still or draft.chance(0.7) or height < LEAST
     stride = 1 if still or height < LEAST else draft.choice(1, 1, 2, 3)
-    sizes = tuple(extent(size, k, stride, 1, same) for size, k in zip((height, width), kernel, strict=True))
-    padding = 0 if same else 1
     kind = draft.choice("CONV_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
     if channels % 2:
         kind = "CONV_2D"
+    apart = draft.choice(1, 1, 2, 3) if stride == 1 and same and "POOL" not in kind else 1
+    pairs = zip((height, width), kernel, (apart, 1), strict=True)
+    sizes = tuple(extent(size, k, stride, dilation, same) for size, k, dilation in pairs)
+    padding = 0 if same else 1
     outputs = channels if channels % 2 == 0 and (still or kind != "CONV_2D") else draft.choice(*CHANNELS)
     if "POOL" in kind:
         y = draft.add((1, *sizes, channels), x.dtype, x)
@@ -87,7 +100,7 @@ def _window(draft: Draft, at: int, still: bool = False) -> int:
     options = {"DepthMultiplier": 1} if by_channel else {}
     draft.operator(
         kind, (at, weights, bias), (y,), "DepthwiseConv2DOptions" if by_channel else "Conv2DOptions", Padding=padding,
-        StrideH=stride, StrideW=stride, DilationHFactor=1, DilationWFactor=1, FusedActivationFunction=clamp(draft),
+        StrideH=stride, StrideW=stride, DilationHFactor=apart, DilationWFactor=1, FusedActivationFunction=clamp(draft),
         **options,
     )  # fmt: skip
     return y
