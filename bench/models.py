@@ -13,6 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import peers
 from bench.anchors import ANCHORS, BOARDS, CEILINGS, CODE_CEILINGS, FOLDER, MODELS, Anchor
 from boards.loader import load_board
 from compiler.compile import compile_model
@@ -89,6 +90,7 @@ def main() -> int:
     parser.add_argument("--core", choices=sorted(BOARDS), action="append", help="one core; may be repeated")
     parser.add_argument("--models", type=Path, default=FOLDER, help="folder of the MLPerf Tiny .tflite files")
     parser.add_argument("--optimize", choices=[o.value for o in Optimize], default=Optimize.BALANCED.value)
+    parser.add_argument("--peers", action="store_true", help="measure installed peers too, on M4 (bench.peers)")
     arguments = parser.parse_args()
     terminal, rows, faults = Terminal(), [], []
     for name in arguments.model or MODELS:
@@ -105,6 +107,11 @@ def main() -> int:
                 (*row, measured.code, anchor.code, measured.constants, measured.arena, anchor.arena, measured.stack)
             )
             terminal.stage(name, f"{core}: {measured.instructions:,} instructions")
+        if arguments.peers:
+            with tempfile.TemporaryDirectory(prefix="tinykiln-") as folder:
+                for peer, figure in peers.measured(path, Path(folder)).items():
+                    told = f"{figure:,} instructions" if isinstance(figure, int) else figure
+                    terminal.line(f"{name}: {peer} on M4: {told}")
     sizes = ("code B", "TFLM", "constants B", "arena B", "TFLM", "stack B")
     numbers = ("instructions", "TFLM", "faster", "spread", *sizes)
     terminal.table((Column("model"), Column("core"), *(Column(name, number=True) for name in numbers)), rows)
