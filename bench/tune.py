@@ -21,6 +21,7 @@ from boards.loader import load_board
 from compiler.compile import prepare
 from compiler.costs import Costs, shipped_file, shipped_path
 from compiler.isa import Isa, load_isa
+from compiler.kernels.compact import quick
 from compiler.model import Model
 from compiler.pricing import cost_file, still_known
 from toolchain.files import write_text
@@ -45,7 +46,7 @@ def candidates(isa: Isa, folder: Path) -> Iterator[Candidate]:
     """The lowerings of the common layers."""
     for layer in layers().values():
         lowered, (shape_in, shape_out) = lower(isa, layer), shapes(layer)
-        for one in (lowered, *lowered.alternatives):
+        for one in quick(lowered):
             yield Candidate(one, (prod(shape_in),), (prod(shape_out),))
     for path in (*sorted((ROOT / "models").glob("*.tflite")), *(folder / f"{name}.tflite" for name in MODELS.values())):
         yield from candidates_in(prepare(Model(path.name, path.read_bytes())), isa)

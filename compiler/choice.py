@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from compiler.arena import Buffer, lower_bound, needed
 from compiler.costs import Costs
+from compiler.kernels.compact import Compact, quick
 from compiler.kernels.kernel import Constant, Lowered
 from compiler.schedule import Dispatch, Schedule
 from compiler.settings import Optimize, Settings
@@ -76,15 +78,29 @@ def choose(schedule: Schedule, settings: Settings, model_bytes: int, arena: int 
 def _within(
     schedule: Schedule, tensors: Sequence[Buffer], settings: Settings, model_bytes: int, arena: int
 ) -> list[Lowered]:
-    """The choice for an arena of so many bytes, in which every operator has a lowering that fits."""
-    options = [
-        [_Option(o, _flash(settings.costs, o)) for o in _candidates(d) if _need(schedule, tensors, d, o) <= arena]
-        for d in schedule.dispatches
-    ]
-    smallest = [min(each, key=lambda o: (o.flash, o.lowered.instructions)).lowered for each in options]
+    """The choice for an arena of so many bytes, in which every operator has a lowering that fits. Compact lowerings are
+    for SIZE, and for what does not fit without."""
+    limit = _flash_limit(schedule, settings, model_bytes)
+    chosen: list[Lowered] = []
+    for compact in (False, True) if settings.optimize is not Optimize.SIZE else (True,):
+        options = [
+            [
+                _Option(o, _flash(settings.costs, o))
+                for o in _candidates(d, compact)
+                if _need(schedule, tensors, d, o) <= arena
+            ]
+            for d in schedule.dispatches
+        ]
+        chosen = _chosen(options, settings, limit)
+        if limit is None or _flash(settings.costs, *chosen) <= limit:
+            break
+    return chosen
+
+
+def _chosen(options: Sequence[Sequence[_Option]], settings: Settings, limit: int | None) -> list[Lowered]:
+    smallest = _least(options, settings.costs)
     if settings.optimize is Optimize.SIZE:
         return smallest
-    limit = _flash_limit(schedule, settings, model_bytes)
     # What operators share may leave more room beside the smallest ones than `_fewest` knows of.
     starts = (list(_fewest(options, limit)), smallest)
     chosen = min((_improved(options, start, limit, settings.costs) for start in starts), key=_instructions)
@@ -106,8 +122,9 @@ def _instructions(chosen: Sequence[Lowered]) -> int:
     return sum(lowered.instructions for lowered in chosen)
 
 
-def _candidates(dispatch: Dispatch) -> tuple[Lowered, ...]:
-    return (dispatch.lowered, *dispatch.lowered.alternatives)
+def _candidates(dispatch: Dispatch, compact: bool = False) -> tuple[Lowered, ...]:
+    lowered = dispatch.lowered
+    return (lowered, *lowered.alternatives) if compact else quick(lowered)
 
 
 def _with(schedule: Schedule, chosen: Sequence[Lowered]) -> Schedule:
@@ -126,13 +143,55 @@ def _need(schedule: Schedule, tensors: Sequence[Buffer], dispatch: Dispatch, low
 
 
 def _flash(costs: Costs, *lowered: Lowered) -> int:
+    """`_bytes` in units."""
+    return -(-_bytes(costs, *lowered) // FLASH_UNIT) * FLASH_UNIT
+
+
+def _bytes(costs: Costs, *lowered: Lowered) -> int:
     """Constants and code; what is equal is counted once."""
     code: dict[str, int] = {}
     for each in lowered:
         code |= each.code
     constants: frozenset[Constant] = frozenset().union(*(each.constants for each in lowered))
-    flash = sum(len(c.data) for c in constants) + sum(costs.code_bytes.get(name, size) for name, size in code.items())
-    return -(-flash // FLASH_UNIT) * FLASH_UNIT
+    return sum(len(c.data) for c in constants) + sum(costs.code_bytes.get(name, size) for name, size in code.items())
+
+
+def _least(options: Sequence[Sequence[_Option]], costs: Costs) -> list[Lowered]:
+    """The least flash for all operators together, as far as changes of one operator, or of all that can have one
+    kernel, lead to it from the smallest lowering of each and from the smallest compact one."""
+    smallest = [min(each, key=lambda o: (o.flash, o.lowered.instructions)).lowered for each in options]
+    compact = [[o for o in each if isinstance(o.lowered, Compact)] or list(each) for each in options]
+    if not any(isinstance(o.lowered, Compact) for each in options for o in each):
+        return smallest
+    start = [min(each, key=lambda o: (o.flash, o.lowered.instructions)).lowered for each in compact]
+    return min((_reduced(options, chosen, costs) for chosen in (smallest, start)), key=partial(_cost, costs))
+
+
+def _reduced(options: Sequence[Sequence[_Option]], chosen: list[Lowered], costs: Costs) -> list[Lowered]:
+    cost = partial(_cost, costs)
+    kernels = sorted({name for each in options for o in each for name in o.lowered.code})
+    best, least = chosen, None
+    while least is None or cost(best) < least:
+        least = cost(best)
+        for name in kernels:
+            best = min(best, _moved(options, best, name), key=cost)
+        for i, each in enumerate(options):
+            best = min((best, *([*best[:i], o.lowered, *best[i + 1 :]] for o in each)), key=cost)
+    return best
+
+
+def _moved(options: Sequence[Sequence[_Option]], chosen: list[Lowered], kernel: str) -> list[Lowered]:
+    """All operators that can have a kernel with no other have it."""
+    moved = []
+    for each, before in zip(options, chosen, strict=True):
+        fitting = [o for o in each if o.lowered.code.keys() == {kernel}]
+        moved.append(min(fitting, key=lambda o: o.flash).lowered if fitting else before)
+    return moved
+
+
+def _cost(costs: Costs, chosen: Sequence[Lowered]) -> tuple[int, int]:
+    """Bytes of flash, then instructions."""
+    return _bytes(costs, *chosen), _instructions(chosen)
 
 
 def _flash_limit(schedule: Schedule, settings: Settings, model_bytes: int) -> int | None:

@@ -14,6 +14,7 @@ from importlib import metadata
 
 from compiler.codegen.objects import kernel_digest
 from compiler.costs import CostFile, Costs, Family, sources_digest
+from compiler.kernels.compact import Compact, quick
 from compiler.kernels.kernel import Argument, Constant, KernelCall, Lowered, Place
 from compiler.schedule import Schedule
 from compiler.target import Target
@@ -21,7 +22,7 @@ from compiler.target import Target
 
 def priced(schedule: Schedule, costs: Costs) -> Schedule:
     """The schedule with measured instructions. An operator of which one lowering is not known keeps all estimates: the
-    two do not compare."""
+    two do not compare. Compact lowerings keep theirs, since flash decides on them."""
     if not costs.instructions:
         return schedule
     dispatches = (replace(d, lowered=_with_alternatives(d.lowered, costs)) for d in schedule.dispatches)
@@ -29,12 +30,13 @@ def priced(schedule: Schedule, costs: Costs) -> Schedule:
 
 
 def _with_alternatives(lowered: Lowered, costs: Costs) -> Lowered:
-    every = (lowered, *lowered.alternatives)
+    every = quick(lowered)
     counts = [count for one in every if (count := instructions_of(one, costs)) is not None]
     if len(counts) < len(every):
         return lowered
     first, *others = (replace(one, instructions=count) for one, count in zip(every, counts, strict=True))
-    return replace(first, alternatives=tuple(others))
+    compact = (one for one in lowered.alternatives if isinstance(one, Compact))
+    return replace(first, alternatives=(*others, *compact))
 
 
 def instructions_of(lowered: Lowered, costs: Costs) -> int | None:

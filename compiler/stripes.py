@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from compiler.graph import Tensor
 from compiler.isa import Isa
+from compiler.kernels.compact import quick
 from compiler.kernels.kernel import SCRATCH, Constant, KernelCall, Lowered, Overlap, Place, Role
 from compiler.kernels.overlap import Step, in_steps
 from compiler.kernels.portable.copies import copy_bytes
@@ -200,7 +201,8 @@ class Lowerings:
         if key not in self.known:
             view = on_band(whole, part.band, part.rows)
             lowered = operators()[view.operator.op].lower(view, self.isa)
-            self.known[key] = (replace(lowered, alternatives=()), *lowered.alternatives)
+            first, *others = quick(lowered)
+            self.known[key] = (replace(first, alternatives=()), *others)
         return self.known[key]
 
 

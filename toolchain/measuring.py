@@ -20,6 +20,7 @@ from compiler.costs import Costs
 from compiler.fusion import fused
 from compiler.graph import DType, Graph
 from compiler.isa import Isa
+from compiler.kernels.compact import quick
 from compiler.kernels.kernel import Constant, KernelCall, Lowered, Place, Role
 from compiler.pricing import call_key
 from compiler.schedule import Dispatch, Schedule, build_schedule
@@ -66,7 +67,7 @@ def candidates_in(graph: Graph, isa: Isa) -> Iterator[Candidate]:
 
 def _candidates_of(schedule: Schedule) -> Iterator[Candidate]:
     for dispatch in schedule.dispatches:
-        for lowered in (dispatch.lowered, *dispatch.lowered.alternatives):
+        for lowered in quick(dispatch.lowered):
             yield Candidate(lowered, *_operands(schedule, dispatch))
 
 

@@ -104,7 +104,14 @@ def per_image(one: Lowered, images: int, input_bytes: int, output_bytes: int) ->
         for overlap in one.overlaps
         if images == 1 or not overlap.scratch
     )
-    return Lowered(calls, one.scratch_bytes, one.macs * images, (), one.instructions * images, others, overlaps)
+    return replace(
+        one,
+        calls=calls,
+        macs=one.macs * images,
+        instructions=one.instructions * images,
+        alternatives=others,
+        overlaps=overlaps,
+    )
 
 
 def with_macs(lowered: Lowered, macs: int) -> Lowered:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.kernels.compact import compact
 from compiler.kernels.dsp.depthwise_pixels import DepthwiseGeneral, DepthwisePixels, DepthwiseQuads
 from compiler.kernels.dsp.depthwise_plane import EDGE_WORDS, DepthwisePlane
 from compiler.kernels.dsp.requantize import Requantizer, plan
@@ -62,6 +63,10 @@ class _Plane:
         return _Plane(words, pairs, full, full.stop < pairs and last < w.input_height)
 
 
+_PIXEL_TAP = 3
+"""Instructions a tap of what goes pixel by pixel, about."""
+
+
 def lower_depthwise_conv_2d(layer: DepthwiseConv2D) -> Lowered:
     w = layer.window
     cuts = [_bands(w, limit) for limit in _PLANES_LIMITS]
@@ -69,6 +74,8 @@ def lower_depthwise_conv_2d(layer: DepthwiseConv2D) -> Lowered:
         return _lower_pixels(layer)
     first = _lower_plane(layer, cuts[0])
     others = [_lower_plane(layer, bands) for bands in cuts[1:] if bands and len(bands) != len(cuts[0])]
+    pixels = _lower_pixels(layer)
+    others.append(compact(replace(pixels, instructions=_PIXEL_TAP * layer.macs)))
     return replace(first, alternatives=tuple(others))
 
 

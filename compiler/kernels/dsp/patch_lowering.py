@@ -10,9 +10,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.kernels.compact import compact as as_compact
 from compiler.kernels.dsp.patch_gather import Gather, Source
 from compiler.kernels.dsp.patch_matrix import PatchMatrix
 from compiler.kernels.dsp.patch_weights import WORDS_LIMIT, Matrix, PackedWeights, WeightForm, pack
+from compiler.kernels.dsp.requantize import Records
 from compiler.kernels.dsp.row_ring import RingPlan
 from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, Lowered, Overlap, Place, Role
 from compiler.kernels.overlap import elementwise, from_ring, of_groups
@@ -152,7 +154,36 @@ def _lower(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int
     made = [_lower_packed(matrix, weights, pixels, way_of, macs) for weights in packed]
     if _reads_in_place(made[0], matrix):
         made += [_lower_packed(matrix, weights, pixels, way_of, macs, direct=True) for weights in packed]
+    made += _compact(matrix, packed[small], pixels, way_of, macs)
     return replace(made[0], alternatives=tuple(made[1:]))
+
+
+def _compact(
+    matrix: Matrix, weights: PackedWeights, pixels: int, way_of: Callable[[int], _Way], macs: int
+) -> list[Lowered]:
+    """Kernels without anything unrolled, one pixel at a time: with the records as they are, and in forms that more
+    layers share."""
+    records, at_once = weights.records, 1
+    forms = [records] if records.form.tie or records.form.exact else [records, _with_tie(records)]
+    return [
+        _lower_packed(matrix, replace(weights, records=form), pixels, lambda _: _rolled(way_of(at_once)), macs,
+                      compact=True, alike=alike)
+        for form in forms
+        for alike in sorted({False, records.alike})
+    ]  # fmt: skip
+
+
+def _with_tie(records: Records) -> Records:
+    """The same in a form that corrects ties, of which there need not be any."""
+    form = replace(records.form, tie=True)
+    return Records(form, np.insert(records.words, form.fields.index("tie"), 0, 1), records.scales)
+
+
+def _rolled(way: _Way) -> _Way:
+    """The same a quad at a time."""
+    gather = way.gather
+    copy = min(gather.copy_bytes, 4)
+    return replace(way, gather=replace(gather, unroll=min(gather.unroll, 1), straight=False, copy_bytes=copy))
 
 
 def _reads_in_place(lowered: Lowered, matrix: Matrix) -> bool:
@@ -170,34 +201,39 @@ def _lower_packed(
     way_of: Callable[[int], _Way],
     macs: int,
     direct: bool = False,
+    compact: bool = False,
+    alike: bool = True,
 ) -> Lowered:
+    """`direct`: reads the input itself. `compact`: nothing is unrolled. `alike`: records that are alike are one."""
     records, quads = weights.records, weights.data.shape[1]
-    block, at_once = _block(matrix.channels, pixels, quads)
+    alike = alike and records.alike
+    block, at_once = _block(matrix.channels, 1 if compact else pixels, quads)
     starts = _starts(matrix.channels, block)
     way = way_of(at_once)
-    direct = direct or (way.gather.source is Source.FLAT and at_once == 1 and _is_direct(matrix, len(starts)))
+    direct = direct or (
+        not compact and way.gather.source is Source.FLAT and at_once == 1 and _is_direct(matrix, len(starts))
+    )
     if direct:
         overlap = of_groups(_line(matrix, pixels), 1, reads_first=len(starts) == 1)
         way = _Way(Gather(Source.DIRECT, 1, 0), (pixels, matrix.channels, matrix.run), 0, overlap)
     quad = weights.form.quad_instructions(block, at_once)
     # Reading the input itself, the depth cannot be padded.
-    unrolls = [u for u in _UNROLLS if not direct or quads % u == 0]
+    unrolls = [1] if compact else [u for u in _UNROLLS if not direct or quads % u == 0]
     unroll = min(unrolls, key=lambda u: -(-quads // u) * (quad * u + 4))
     padded = -(-quads // unroll) * unroll
     members = starts[:, None] + np.arange(block)
     packed = weights.padded(padded)[members].transpose(0, 2, 1, 3)
     ragged = matrix.channels % block != 0
     fields = records.take(members)
-    if records.alike:
+    if alike:
         fields = fields[:, :, :1]
     rows = fields.reshape(len(starts), fields.shape[1] * fields.shape[2])
     if ragged:
         rows = np.concatenate([rows, np.append(np.diff(starts), 0)[:, None]], 1)
 
-    once = unroll == padded
+    once = unroll == padded and not compact
     gather = replace(way.gather, joined=weights.form is WeightForm.JOINED)
-    form, alike = weights.form, records.alike
-    kernel = PatchMatrix(gather, block, at_once, unroll, form, records.form, ragged, once, alike)
+    kernel = PatchMatrix(gather, block, at_once, unroll, weights.form, records.form, ragged, once, alike)
     buffer = -(-way.scratch // 8) * 8
     buffer_bytes = kernel.quad_step * padded
     table = _words(rows)
@@ -209,7 +245,7 @@ def _lower_packed(
         len(table.data),
         Place(Role.SCRATCH, 0, 0 if once else buffer),
         buffer_bytes,
-        *((_words(records.words[0]),) if records.alike else ()),
+        *((_words(records.words[0]),) if alike else ()),
         *way.sizes,
         *way.ring,
     )
@@ -222,7 +258,8 @@ def _lower_packed(
     if way.gather.source is Source.FLAT and pixels == 1 and scratch and matrix.runs == 1 and not matrix.run % 4:
         # The only pixel spreads into its buffer, quad by quad.
         overlaps.append(replace(elementwise(matrix.run // 4, 4, kernel.quad_step), scratch=True))
-    return Lowered((call,), scratch, macs, instructions=round(instructions), overlaps=tuple(overlaps))
+    lowered = Lowered((call,), scratch, macs, instructions=round(instructions), overlaps=tuple(overlaps))
+    return as_compact(lowered) if compact else lowered
 
 
 def _words(values: NDArray[np.int64]) -> Constant:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from compiler.kernels.compact import compact
 from compiler.kernels.kernel import Constant, KernelCall, Lowered, Place, Role
 from compiler.kernels.overlap import from_ring, of_groups
 from compiler.kernels.packing import Int64Array
@@ -23,6 +24,7 @@ from compiler.kernels.scalar.conv_product import (
 from compiler.kernels.scalar.conv_ring import ConvScalar
 from compiler.kernels.scalar.conv_rows import Copy
 from compiler.kernels.scalar.core import ScalarCore
+from compiler.kernels.scalar.requantize import Rounding
 
 
 @dataclass(frozen=True)
@@ -35,17 +37,40 @@ class _Choice:
 
 def candidate(core: ScalarCore, blocking: Blocking, product: Product) -> Candidate:
     """The best lowering with one multiplication a tap; every layer has one."""
+    w, ring = _walked(core, product)
+    _, segments, length = product.weights.shape
+    choice = _choose(_candidates(blocking, w, segments, length, ring))
+    return Candidate(choice.cost, lambda lookup: _lower(core, product, w, choice, ring, lookup), product.weights.size)
+
+
+def compact_lowerings(core: ScalarCore, blocking: Blocking, product: Product) -> list[Lowered]:
+    """Kernels without anything unrolled, one pixel at a time: in the form that suffices, and with ties."""
+    w, ring = _walked(core, product)
+    _, segments, length = product.weights.shape
+    rolled = [
+        choice
+        for choice in _candidates(blocking, w, segments, length, ring)
+        if (choice.shape.pixels, choice.unroll, choice.gather) == (1, 1, 0) and choice.shape.channels <= 4
+    ]
+    choice = _choose(rolled)
+    made = [_lower(core, product, w, choice, ring, False, ties) for ties in (False, True)]
+    kept = made if made[0].calls != made[1].calls else made[:1]
+    return [compact(replace(one, instructions=round(choice.cost))) for one in kept]
+
+
+def _walked(core: ScalarCore, product: Product) -> tuple[Window, bool]:
+    """The window, pixels in one row where that is the same, and whether rows go through a ring."""
     w = product.window
     if w.is_pointwise and not core.unsigned_inputs:
         pixels = w.input_height * w.input_width
         w = replace(w, input_height=1, input_width=pixels, output_height=1, output_width=pixels)
-    ring = core.unsigned_inputs or product.padded
-    _, segments, length = product.weights.shape
-    choice = _choose(blocking, w, segments, length, ring)
-    return Candidate(choice.cost, lambda lookup: _lower(core, product, w, choice, ring, lookup), product.weights.size)
+    return w, core.unsigned_inputs or product.padded
 
 
-def _lower(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring: bool, lookup: bool) -> Lowered:
+def _lower(
+    core: ScalarCore, product: Product, w: Window, choice: _Choice, ring: bool, lookup: bool, ties: bool = False
+) -> Lowered:
+    """`ties`: corrects ties, of which there need not be any."""
     channels, segments, length = product.weights.shape
     shape, unroll = choice.shape, choice.unroll
     rows = product.weights.reshape(channels, 1, -1) if choice.gather else product.weights
@@ -59,9 +84,12 @@ def _lower(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring:
         pitch = 0
     else:
         pitch = padded if choice.gather else w.stride_width * w.input_channels
+    form = table.form
+    if ties and form.rounding is Rounding.FAST:
+        form = replace(form, rounding=Rounding.TIES)
     kernel = ConvScalar(
         core=core,
-        form=table.form,
+        form=form,
         channels=shape.channels,
         pixels=shape.pixels,
         copy=Copy.NONE if not ring else Copy.BYTES if w.input_width * w.input_channels % 4 else Copy.WORDS,
@@ -96,8 +124,13 @@ def _lower(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring:
     return Lowered((call,), int(scratch), product.macs, overlaps=(overlap,))
 
 
-def _choose(blocking: Blocking, w: Window, segments: int, length: int, ring: bool) -> _Choice:
-    """The block shape, unrolling and gathering with the fewest instructions by estimate."""
+def _choose(candidates: list[_Choice]) -> _Choice:
+    """The one with the fewest instructions by estimate."""
+    return min(candidates, key=lambda c: c.cost)
+
+
+def _candidates(blocking: Blocking, w: Window, segments: int, length: int, ring: bool) -> list[_Choice]:
+    """Block shapes, unrolling and gathering."""
 
     def choice(shape: BlockShape, unroll: int, gather: bool) -> _Choice:
         blocks = -(-w.output_channels // shape.channels)
@@ -109,7 +142,7 @@ def _choose(blocking: Blocking, w: Window, segments: int, length: int, ring: boo
         copied = next(u for u in (4, 3, 2, 1) if length % u == 0) if gather else 0
         return _Choice(shape, unroll, copied, groups * (blocks * block + copies))
 
-    candidates = [
+    return [
         choice(shape, unroll, gather)
         for shape in blocking.shapes
         if shape.channels <= w.output_channels and shape.pixels <= w.output_width
@@ -117,7 +150,6 @@ def _choose(blocking: Blocking, w: Window, segments: int, length: int, ring: boo
         for unroll in shape.unrolls
         if ring or gather or length % unroll == 0
     ]
-    return min(candidates, key=lambda c: c.cost)
 
 
 def _packed_weights(core: ScalarCore, weights: Int64Array, starts: list[int], block: int) -> Constant:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from compiler.kernels.compact import compact
 from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Argument, Constant, KernelCall, Lowered
 from compiler.kernels.overlap import of_channels
 from compiler.kernels.packing import Int64Array, accumulator_bounds
@@ -45,6 +46,8 @@ def lower_depthwise_conv_2d(core: ScalarCore, blocking: DepthwiseBlocking, layer
     if blocking.halves is not None:
         halves = (depthwise_halves_lowering.lower(core, blocking.halves, layer, lookup) for lookup in lookups)
         others += [lowered for lowered in halves if lowered is not None]
+    rolled = replace(blocking, unrolled=0, copies=(1,), loop_pixels=(1,))
+    others.append(compact(_lower(core, rolled, layer, False)))
     return replace(plain, alternatives=tuple(others))
 
 

@@ -60,7 +60,8 @@ class ScalarIsa:
         tables = [c.with_table(spared) for c in (first, *others)] if spared else []
         lowered = (c.lowered() for c in (first, *others, *tables))
         coded = coded_lowering.lower(product) if self.coded else None
-        return _with(replace(next(lowered), alternatives=tuple(lowered)), coded)
+        compact = conv_scalar_lowering.compact_lowerings(self.core, self.blocking, product)
+        return _with(replace(next(lowered), alternatives=tuple(lowered)), coded, *compact)
 
     def multiply_high(self, f: Function, a: Value, b: Value) -> Value:
         """(a * b) >> 32 of signed i32 values."""

@@ -65,7 +65,7 @@ def test_scratch_keeps_to_the_arena(schedule: Schedule) -> None:
         chosen = choice.choose(schedule, Settings(optimize), 30_000)
         apart = optimize is Optimize.BALANCED
         bound = lower_bound(tensors) if apart else lower_bound(tensors, schedule.sharings(keep_inputs=False))
-        least = [min((d.lowered, *d.lowered.alternatives), key=lambda o: o.scratch_bytes) for d in schedule.dispatches]
+        least = [min(choice._candidates(d), key=lambda o: o.scratch_bytes) for d in schedule.dispatches]
         needed = [replace(d, lowered=o) for d, o in zip(schedule.dispatches, least, strict=True)]
         smallest = figures(replace(schedule, dispatches=tuple(needed))).peak
         allowed = bound + min(int(bound * choice.SCRATCH_SHARE), choice.SCRATCH_MOST)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from compiler import numerics
 from compiler.graph import DType
+from compiler.kernels.compact import Compact
 from compiler.kernels.dsp.patch_matrix import PatchMatrix
 from compiler.kernels.dsp.patch_weights import WeightForm
 from compiler.kernels.dsp.requantize import plan
@@ -101,9 +102,15 @@ def _lowered(layer: Layer, core: str) -> tuple[Lowered, Callable[[NDArray[np.int
     return isa.fully_connected(layer), partial(numerics.fully_connected, layer)
 
 
-def _check(layer: Layer, taps: NDArray[np.int8], folder: Path, core: str = CORE) -> None:
+def _compact(layer: Layer) -> list[Lowered]:
+    """The lowerings for SIZE."""
+    return [other for other in _lowered(layer, CORE)[0].alternatives if isinstance(other, Compact)]
+
+
+def _check(layer: Layer, taps: NDArray[np.int8], folder: Path, core: str = CORE, chosen: Lowered | None = None) -> None:
     """Random input, both extremes, and inputs that agree and disagree in sign with the weights of a channel."""
     lowered, reference = _lowered(layer, core)
+    lowered = chosen or lowered
     if isinstance(layer, FullyConnected):
         shape: tuple[int, ...] = (layer.batches, layer.weights.shape[1])
     else:
@@ -202,6 +209,31 @@ def test_fully_connected(case: Case, filter_zero_point: int, tmp_path: Path) -> 
     _check(layer, layer.weights[0], tmp_path)
 
 
+@pytest.mark.parametrize("case", CONVOLUTIONS.values(), ids=CONVOLUTIONS)
+def test_compact_convolution(case: Case, tmp_path: Path) -> None:
+    layer = _conv(case)
+    others = _compact(layer)
+    assert others
+    for lowered in others:
+        _check(layer, layer.weights[0].reshape(-1), tmp_path, chosen=lowered)
+
+
+@pytest.mark.parametrize("case", DEPTHWISE.values(), ids=DEPTHWISE)
+def test_compact_depthwise(case: Case, tmp_path: Path) -> None:
+    layer = _depthwise(case)
+    for lowered in _compact(layer):
+        _check(layer, layer.weights.reshape(-1), tmp_path, chosen=lowered)
+
+
+@pytest.mark.parametrize(("case", "filter_zero_point"), FULLY_CONNECTED.values(), ids=FULLY_CONNECTED)
+def test_compact_fully_connected(case: Case, filter_zero_point: int, tmp_path: Path) -> None:
+    layer = _fully_connected(case, filter_zero_point)
+    others = _compact(layer)
+    assert others
+    for lowered in others:
+        _check(layer, layer.weights[0], tmp_path, chosen=lowered)
+
+
 @pytest.mark.parametrize("core", ["cortex-m7", "cortex-m33"])
 def test_other_cores(core: str, tmp_path: Path) -> None:
     layer = _conv(CONVOLUTIONS["3x3 same"])
@@ -230,7 +262,8 @@ def test_joined_weights(case: Case, extreme: bool, tmp_path: Path) -> None:
     kernel = isa_of(CORE).conv_2d(layer).calls[0].kernel
     assert isinstance(kernel, PatchMatrix)
     assert kernel.weights is WeightForm.JOINED
-    _check(layer, weights[0].reshape(-1), tmp_path)
+    for lowered in (None, *_compact(layer)):
+        _check(layer, weights[0].reshape(-1), tmp_path, chosen=lowered)
 
 
 def test_weights_that_do_not_join(tmp_path: Path) -> None:

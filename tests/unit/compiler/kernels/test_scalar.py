@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from compiler.graph import DType
+from compiler.kernels.compact import Compact
 from compiler.kernels.kernel import Lowered
 from compiler.kernels.problems import Conv2D, FullyConnected, Window
 from compiler.kernels.scalar import conv_pairs_lowering
@@ -158,6 +159,16 @@ def test_tables_agree_with_the_reference(core: str, tmp_path: Path) -> None:
     check(core, layers, tables, tmp_path)
 
 
+@pytest.mark.parametrize("core", CORES)
+def test_compact_kernels_agree_with_the_reference(core: str, tmp_path: Path) -> None:
+    """The last of each layer's, which corrects ties where there may be none."""
+    layers: list[Layer] = [*CONVOLUTIONS, *DEPTHWISE, *FULLY_CONNECTED]
+    compact = [
+        [other for other in lower(core, layer).alternatives if isinstance(other, Compact)][-1] for layer in layers
+    ]
+    check(core, layers, compact, tmp_path)
+
+
 def test_squares_agree_with_the_reference(tmp_path: Path) -> None:
     """Products from a table of squares, on the core without multiplier."""
     layers: list[Layer] = [*CONVOLUTIONS, *DEPTHWISE, *FULLY_CONNECTED]
@@ -165,7 +176,7 @@ def test_squares_agree_with_the_reference(tmp_path: Path) -> None:
         next(
             o
             for o in lower("rv32ec", layer).alternatives
-            if isinstance(o.calls[0].kernel, ConvScalar | DepthwiseScalar)
+            if isinstance(o.calls[0].kernel, ConvScalar | DepthwiseScalar) and not isinstance(o, Compact)
         )
         for layer in layers
     ]
