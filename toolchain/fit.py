@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from boards.board import Board, Memory, MemoryKind
 from compiler.errors import UserError
 from toolchain.bundle import Bundle
+from toolchain.options import FirmwareOptions
 from toolchain.site import Site
+
+CONSOLE_BYTES = 3000
+"""Leaving the console out saves less, of flash and of RAM."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class DoesNotFit(UserError):
     `flash_bytes` and `ram_bytes` are how many bytes too many there are of each kind, `overflows` of each region.
     """
 
-    def __init__(self, site: Site, bundle: Bundle, overflows: tuple[Overflow, ...], boards: tuple[Board, ...]) -> None:
+    def __init__(self, site: Site, bundle: Bundle, overflows: tuple[Overflow, ...], options: FirmwareOptions) -> None:
         self.overflows = overflows
         regions = {memory.name: memory for memory in site.memories}
         lines = [_line(regions[overflow.region], overflow, bundle) for overflow in overflows]
@@ -39,7 +43,7 @@ class DoesNotFit(UserError):
             where=", ".join(overflow.region for overflow in overflows),
             got="; ".join(lines),
             allowed=", ".join(f"{memory.name} {memory.size} bytes" for memory in site.memories),
-            hint=_hint(overflows, regions, flash, ram, site.board, boards),
+            hint=_hint(overflows, flash, ram, site, options),
         )
 
 
@@ -49,26 +53,24 @@ def _line(memory: Memory, overflow: Overflow, bundle: Bundle) -> str:
     return f"{amount} too many in {memory.name} (of {memory.size}; {share})"
 
 
-def _hint(
-    overflows: tuple[Overflow, ...],
-    regions: dict[str, Memory],
-    flash: int,
-    ram: int,
-    board: Board,
-    boards: tuple[Board, ...],
-) -> str:
-    ideas = []
+def _hint(overflows: tuple[Overflow, ...], flash: int, ram: int, site: Site, options: FirmwareOptions) -> str:
+    ideas, names = [], {overflow.region for overflow in overflows}
+    if options.weights == "ram" and names & {bank.name for bank in site.banks}:
+        ideas.append("weights=inline leaves the constants in flash")
+    if options.arena in names and len(site.banks) > 1:
+        ideas.append("without arena= it may go to the other banks, too")
     fitting = [
         other
-        for other in boards
-        if other.name != board.name and other.flash.size >= flash and max_ram(other) >= ram and is_chip(other)
+        for other in options.alternatives
+        if other.name != site.board.name and other.flash.size >= flash and max_ram(other) >= ram and is_chip(other)
     ]
     if fitting:
         nearest = min(fitting, key=lambda b: (b.flash.size + max_ram(b), b.name))
         ideas.append(
             f"board={nearest.name} has {nearest.flash.size} bytes of flash and {max_ram(nearest)} bytes of RAM"
         )
-    if board.console.baud and any(overflow.bytes < 3000 for overflow in overflows):
+    has_console = options.application == "console" and site.board.console.baud
+    if has_console and all(overflow.bytes < CONSOLE_BYTES for overflow in overflows):
         ideas.append("console=none leaves the console out")
     return "; ".join(ideas) or "a smaller model"
 

@@ -80,7 +80,7 @@ def link_image(compiler: Compiler, site: Site, inputs: Inputs) -> Image:
             return linked
         failures.append(linked)
     nearest = min(failures, key=lambda overflows: sum(overflow.bytes for overflow in overflows))
-    raise DoesNotFit(site, inputs.bundle, nearest, inputs.options.alternatives)
+    raise DoesNotFit(site, inputs.bundle, nearest, inputs.options)
 
 
 def _firmware(compiler: Compiler, site: Site, inputs: Inputs, layout: Layout) -> Path:

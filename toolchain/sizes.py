@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from boards.board import MemoryKind
+from boards.board import Memory, MemoryKind
 from toolchain.bundle import Bundle
 from toolchain.link import Image
 
@@ -22,7 +22,8 @@ class FlashUse:
 
 @dataclass(frozen=True)
 class RamUse:
-    """Bytes. `static` is what is neither arena nor stack; `limit` counts every bank."""
+    """Bytes. `static` is what is neither arena nor stack, with what aligning them leaves free; `limit` counts every
+    bank."""
 
     arena: int
     static: int
@@ -47,16 +48,17 @@ def sizes_of(image: Image, bundle: Bundle) -> Sizes:
     constants = _size(image, ".constants")
     arena = sum(_size(image, f".{section.name}") for section in image.layout.arena_sections(bundle))
     stack = _size(image, ".stack")
-    ram_regions = [memory for memory in image.site.memories if memory.kind is MemoryKind.RAM]
-    ram = sum(
-        section.size
-        for section in image.elf.sections
-        if any(memory.origin <= section.address < memory.end for memory in ram_regions)
-    )
+    ram = sum(_used(image, memory) for memory in image.site.memories if memory.kind is MemoryKind.RAM)
     return Sizes(
         FlashUse(flash - constants, constants, flash, limits[False]),
         RamUse(arena, ram - arena - stack, stack, ram, limits[True]),
     )
+
+
+def _used(image: Image, memory: Memory) -> int:
+    """The bytes of a bank up to the end of the last section in it."""
+    ends = (s.address + s.size for s in image.elf.sections if s.size and memory.origin <= s.address < memory.end)
+    return max(ends, default=memory.origin) - memory.origin
 
 
 def _size(image: Image, name: str) -> int:

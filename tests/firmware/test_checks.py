@@ -19,6 +19,7 @@ from tests.firmware.fake import fake_model
 from toolchain import sources
 from toolchain.archive import check_libraries, write_archive
 from toolchain.firmware import build_firmware
+from toolchain.fit import DoesNotFit
 from toolchain.gcc import Compiler, compiler_for
 from toolchain.options import FirmwareOptions
 
@@ -137,6 +138,25 @@ def test_a_model_far_too_large_names_a_board_that_takes_it(tmp_path: Path) -> No
     text = refusal(board, fake_model(board, tmp_path, arena=60000), tmp_path)
     assert "bytes too many in RAM (of 2048; arena 60000)" in text
     assert "board=" in text and "console=none" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "idea"),
+    (
+        ("ch32v003", FirmwareOptions(weights="ram"), "weights=inline leaves the constants in flash"),
+        ("f4discovery", FirmwareOptions(arena="CCM"), "without arena= it may go to the other banks, too"),
+        ("ch32v003", FirmwareOptions(console="none"), "a smaller model"),
+        ("ch32v003", FirmwareOptions(), "console=none leaves the console out"),
+    ),
+)
+def test_what_does_not_fit_is_told_what_would_help(
+    tmp_path: Path, name: str, options: FirmwareOptions, idea: str
+) -> None:
+    board = load_board(name)
+    bank = next(m for m in board.memories if m.name == (options.arena or "RAM"))
+    with pytest.raises(DoesNotFit) as caught:
+        build_firmware(board, fake_model(board, tmp_path, arena=bank.size + 64), tmp_path, options)
+    assert idea == (caught.value.hint or "").split("; ")[0]
 
 
 def test_the_arena_plan_is_verified_again(tmp_path: Path) -> None:
