@@ -15,7 +15,8 @@ from compiler.frontends.tflite import read_tflite
 from compiler.graph import DType
 from tests.tflite_files import FileOperator, FileTensor, fully_connected, tflite_file
 from toolchain import cross_check
-from toolchain.cross_check import Allowance, Finding, first_divergence
+from toolchain.allowances import EXPECTED, Allowance
+from toolchain.cross_check import Finding, first_divergence
 from toolchain.oracles import Oracle, Question, ask, find_oracles
 from toolchain.rows import Samples
 from toolchain.tflite_outputs import file_outputs, tensor_count, with_outputs
@@ -69,14 +70,20 @@ def test_the_desktop_default_never_contradicts(monkeypatch: pytest.MonkeyPatch) 
 
 def test_known_differences_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     allowed = (Allowance(DType.INT16, None, "other"), Allowance(DType.INT8, 1, "it is another contract"))
-    monkeypatch.setitem(cross_check.EXPECTED, ("litert", "ABS"), allowed)
+    monkeypatch.setitem(EXPECTED, ("litert", "ABS"), allowed)
     found = check("litert", [HIDDEN + np.int8(1), OUTPUT], monkeypatch)
     assert not found.contradicts and "(it is another contract)" in str(found)
     assert check("litert", [HIDDEN + np.int8(2), OUTPUT], monkeypatch).contradicts
 
 
 def test_an_allowance_is_for_its_type_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(cross_check.EXPECTED, ("litert", "ABS"), (Allowance(DType.INT16, None, "other"),))
+    monkeypatch.setitem(EXPECTED, ("litert", "ABS"), (Allowance(DType.INT16, None, "other"),))
+    assert check("litert", [HIDDEN + np.int8(1), OUTPUT], monkeypatch).contradicts
+
+
+def test_an_allowance_is_for_its_operators_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    differing = Allowance(DType.INT8, None, "other", lambda view: view.operator.index == 1)
+    monkeypatch.setitem(EXPECTED, ("litert", "ABS"), (differing,))
     assert check("litert", [HIDDEN + np.int8(1), OUTPUT], monkeypatch).contradicts
 
 
