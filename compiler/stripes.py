@@ -264,6 +264,7 @@ class _Assembly:
         return replace(call, arguments=tuple(placed(a) if isinstance(a, Place) else a for a in call.arguments))
 
     def _held(self, link: int, row: int, stripe: _Stripe, offset: int) -> Place:
+        assert row in stripe.held[link], f"row {row} of link {link} is gone: {stripe.held[link]}"
         within = (row - stripe.held[link].start) * self.chain.row_bytes(link)
         return replace(SCRATCH, offset=self.buffers[link] + within + offset)
 
