@@ -16,7 +16,7 @@ from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
 from toolchain.target import target_of
 
-CASES = (("ch32v003", 2304), ("qemu_rv32imac", 2432), ("qemu_m4f", 2560), ("nucleo_f401", 2560))
+CASES = (("ch32v003", 2304), ("qemu_rv32imac", 2304), ("qemu_m4f", 2560), ("nucleo_f401", 2560))
 """Bytes of flash at most."""
 TENSORS = [FileTensor("x", (1, 1), scale=0.5), FileTensor("y", (1, 1, 1), scale=0.5)]
 EMPTY = Model("empty.tflite", tflite_file(TENSORS, [FileOperator("RESHAPE", (0,), (1,))], (0,), (1,)))
