@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
-import re
+import os
+import select
+import socket
 import subprocess
+import threading
+import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,15 +19,38 @@ from qemu.command import machine_command
 
 @contextmanager
 def emulator_pty(board: str, elf: Path) -> Iterator[str]:
-    """QEMU with its UART on a pseudo terminal; gives its name."""
-    command = machine_command(load_board(board).emulator, elf, "pty")
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    """Gives the terminal's name. It is ours: QEMU's own now and then drops output on a busy machine."""
+    ours, its = socket.socketpair()
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    command = machine_command(load_board(board).emulator, elf, "chardev:console")
+    command += ["-chardev", f"socket,id=console,fd={its.fileno()}"]
+    process = subprocess.Popen(command, pass_fds=(its.fileno(),))
+    its.close()
+    over = threading.Event()
+    thread = threading.Thread(target=_pump, args=(ours, master, over), daemon=True)
+    thread.start()
     try:
-        assert process.stdout is not None
-        match = re.search(r"/dev/pts/\d+", process.stdout.readline())
-        assert match is not None
-        yield match[0]
+        yield os.ttyname(slave)
     finally:
+        over.set()
+        thread.join(5)
         process.kill()
         process.wait()
-        process.stdout and process.stdout.close()
+        ours.close()
+        os.close(slave)
+        os.close(master)
+
+
+def _pump(emulator: socket.socket, terminal: int, over: threading.Event) -> None:
+    """Bytes in both directions, until it is over or the emulator ends."""
+    while not over.is_set():
+        ready = select.select([emulator.fileno(), terminal], [], [], 0.05)[0]
+        if terminal in ready:
+            emulator.sendall(os.read(terminal, 4096))
+        if emulator.fileno() in ready:
+            data = emulator.recv(4096)
+            if not data:
+                return
+            while data:
+                data = data[os.write(terminal, data) :]
