@@ -162,7 +162,7 @@ class HostRequest(ModelRequest):
 def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> Request | HostRequest:
     """Checks variables as the command line gives them; relative paths start at `directory`.
 
-    Raises UserError for a missing or unknown board, and for files that are not there.
+    Raises UserError for a missing or unknown board, files that are not there, and choices that the board does not have.
     """
     board = _board(variables["board"])
     models = tuple(find_model(name, directory) for name in variables["model"].split(","))
