@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from compiler.chains import Chain, Source
 from compiler.choice import choose, needs_of
 from compiler.graph import ABSENT, Graph, Operator
 from compiler.isa import Isa
@@ -20,7 +21,7 @@ from compiler.order import ordered, peak
 from compiler.pricing import priced
 from compiler.schedule import Dispatch, Region, Schedule, build_schedule
 from compiler.settings import Optimize, Settings
-from compiler.stripes import Chain, Lowerings, Source, lower_chain, work
+from compiler.stripes import Lowerings, lower_chain, work
 
 LONGEST = 4
 """Operators that are tried in a chain."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from compiler.graph import Tensor
+from compiler.chains import WORD, Chain, Part, Source, Stripe, row_bytes_of, stripes_of
 from compiler.isa import Isa
 from compiler.kernels.compact import quick
 from compiler.kernels.kernel import SCRATCH, Constant, KernelCall, Lowered, Overlap, Place, Role
@@ -19,54 +19,11 @@ from compiler.kernels.overlap import Step, in_steps
 from compiler.kernels.portable.copies import copy_bytes
 from compiler.ops import operators
 from compiler.ops.bands import on_band
-from compiler.ops.definition import Band, OperatorView
+from compiler.ops.definition import OperatorView
 from compiler.placement import aligned
 
-WORD = 4
-"""Kernels load words of their inputs, which begin on multiples of it."""
 WORD_COPY, CALL = 2.5, 12
 """Instructions to copy a word of a row, and to call a kernel."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where an operand comes from: the output of link `link`, or the chain's operand `operand`."""
-
-    link: int | None = None
-    operand: int = 0
-
-
-@dataclass(frozen=True)
-class Chain:
-    """Operators, each reading outputs of those before it and tensors from outside: `sources` are by link and operand
-    position (None: constant or absent). Only the last one's output is needed afterwards."""
-
-    views: tuple[OperatorView, ...]
-    sources: tuple[tuple[Source | None, ...], ...]
-
-    @property
-    def height(self) -> int:
-        return self.views[-1].output().shape[1]
-
-    def row_bytes(self, link: int) -> int:
-        return _row_bytes(self.views[link].output())
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The rows that a link computes in a stripe, with what it reads for them."""
-
-    rows: range
-    band: Band
-
-
-@dataclass(frozen=True)
-class _Stripe:
-    """A part of each link (None where it has nothing to do), and the rows in each link's buffer: those it holds
-    already and those that it computes."""
-
-    parts: tuple[_Part | None, ...]
-    held: tuple[range, ...]
 
 
 @dataclass(frozen=True)
@@ -90,13 +47,10 @@ class _Form:
 def lower_chain(chain: Chain, heights: Sequence[tuple[int, int]], lowerings: Lowerings) -> Lowered | None:
     """The chain as one lowering with alternatives, for stripes of some heights: pairs of the first one's rows and the
     other ones'. None where the operators have no bands, or the rows that calls begin with are not on words."""
-    tensors = [tensor for view in chain.views for tensor in _activations(view)]
-    if any(len(t.shape) != 4 or t.shape[0] != 1 for t in tensors):
-        return None
     found: list[Lowered] = []
     for first, height in heights:
-        stripes = _stripes(chain, first, height)
-        if stripes is not None and _on_words(chain, stripes):
+        stripes = stripes_of(chain, first, height)
+        if stripes is not None:
             found += _alternatives(chain, stripes, lowerings)
     if not found:
         return None
@@ -104,57 +58,7 @@ def lower_chain(chain: Chain, heights: Sequence[tuple[int, int]], lowerings: Low
     return replace(best, alternatives=tuple(lowered for lowered in found if lowered is not best))
 
 
-def _stripes(chain: Chain, first: int, height: int) -> list[_Stripe] | None:
-    count = len(chain.views)
-    held = [range(0)] * count
-    stripes = []
-    start = 0
-    while start < chain.height:
-        stop = min(start + (height if start else first), chain.height)
-        wanted: list[range | None] = [None] * count
-        wanted[-1] = range(start, stop)
-        parts: list[_Part | None] = [None] * count
-        for link in reversed(range(count)):
-            wants = wanted[link]
-            if wants is None:
-                continue
-            rows = range(max(held[link].stop, wants.start), wants.stop)
-            held[link] = range(wants.start, max(held[link].stop, wants.stop))
-            if not rows:
-                continue
-            band = operators()[chain.views[link].operator.op].bands
-            part = band(chain.views[link], rows) if band else None
-            if part is None:
-                return None
-            parts[link] = _Part(rows, part)
-            for position, read in part.reads.items():
-                source = chain.sources[link][position]
-                if source is not None and source.link is not None:
-                    wanted[source.link] = _hull(wanted[source.link], read)
-        stripes.append(_Stripe(tuple(parts), tuple(held)))
-        start = stop
-    return stripes
-
-
-def _on_words(chain: Chain, stripes: Sequence[_Stripe]) -> bool:
-    """Whether all rows that a call begins with are on words."""
-    last = len(chain.views) - 1
-    for stripe in stripes:
-        for link, part in enumerate(stripe.parts):
-            if part is None:
-                continue
-            starts = [(part.rows.start - (0 if link == last else stripe.held[link].start), chain.views[link].output())]
-            for position, rows in part.band.reads.items():
-                source = chain.sources[link][position]
-                inner = None if source is None else source.link
-                held = 0 if inner is None else stripe.held[inner].start
-                starts.append((rows.start - held, chain.views[link].input(position)))
-            if any(row * _row_bytes(tensor) % WORD for row, tensor in starts):
-                return False
-    return True
-
-
-def _alternatives(chain: Chain, stripes: Sequence[_Stripe], lowerings: Lowerings) -> list[Lowered]:
+def _alternatives(chain: Chain, stripes: Sequence[Stripe], lowerings: Lowerings) -> list[Lowered]:
     """For each amount of scratch memory the fastest forms of all links, and the smallest ones."""
     forms = [_forms([lowerings.of(view, s.parts[link]) for s in stripes]) for link, view in enumerate(chain.views)]
     least = max(min(form.scratch for form in each) for each in forms)
@@ -192,7 +96,7 @@ class Lowerings:
         self.isa = isa
         self.known: dict[tuple[object, ...], tuple[Lowered, ...]] = {}
 
-    def of(self, whole: OperatorView, part: _Part | None) -> tuple[Lowered, ...]:
+    def of(self, whole: OperatorView, part: Part | None) -> tuple[Lowered, ...]:
         """A band's lowerings without alternatives; none where there is nothing to compute."""
         if part is None:
             return ()
@@ -209,7 +113,7 @@ class Lowerings:
 class _Assembly:
     """The calls of all stripes, with the places of rows."""
 
-    def __init__(self, chain: Chain, stripes: Sequence[_Stripe], forms: Sequence[_Form], isa: Isa) -> None:
+    def __init__(self, chain: Chain, stripes: Sequence[Stripe], forms: Sequence[_Form], isa: Isa) -> None:
         self.chain, self.stripes, self.forms, self.isa = chain, stripes, forms, isa
         self.last = len(chain.views) - 1
         self.buffers, at = [], 0
@@ -244,7 +148,7 @@ class _Assembly:
             overlaps=tuple(self._overlaps()),
         )
 
-    def _placed(self, call: KernelCall, link: int, part: _Part, stripe: _Stripe) -> KernelCall:
+    def _placed(self, call: KernelCall, link: int, part: Part, stripe: Stripe) -> KernelCall:
         def placed(place: Place) -> Place:
             if place.role is Role.SCRATCH:
                 return replace(place, offset=place.offset + self.scratch)
@@ -258,12 +162,12 @@ class _Assembly:
             first = part.band.reads[place.index].start
             if source.link is not None:
                 return self._held(source.link, first, stripe, place.offset)
-            row = _row_bytes(self.chain.views[link].input(place.index))
+            row = row_bytes_of(self.chain.views[link].input(place.index))
             return Place(Role.INPUT, source.operand, place.offset + first * row)
 
         return replace(call, arguments=tuple(placed(a) if isinstance(a, Place) else a for a in call.arguments))
 
-    def _held(self, link: int, row: int, stripe: _Stripe, offset: int) -> Place:
+    def _held(self, link: int, row: int, stripe: Stripe, offset: int) -> Place:
         assert row in stripe.held[link], f"row {row} of link {link} is gone: {stripe.held[link]}"
         within = (row - stripe.held[link].start) * self.chain.row_bytes(link)
         return replace(SCRATCH, offset=self.buffers[link] + within + offset)
@@ -286,7 +190,7 @@ class _Assembly:
                 for position, read in part.band.reads.items() if part else ():
                     if self.chain.sources[link][position] == Source(operand=operand):
                         tensor = self.chain.views[link].input(position)
-                        size, start = tensor.bytes, read.start * _row_bytes(tensor)
+                        size, start = tensor.bytes, read.start * row_bytes_of(tensor)
                         (late if link == self.last else early).append(start)
                         if link == self.last:
                             overlap = self._own_overlap(number, position)
@@ -326,16 +230,3 @@ def _macs(form: _Form) -> int:
 
 def _constants(call: KernelCall) -> list[Constant]:
     return [argument for argument in call.arguments if isinstance(argument, Constant)]
-
-
-def _hull(one: range | None, other: range) -> range:
-    return other if one is None else range(min(one.start, other.start), max(one.stop, other.stop))
-
-
-def _row_bytes(tensor: Tensor) -> int:
-    _, _, width, channels = tensor.shape
-    return width * channels * tensor.dtype.bytes
-
-
-def _activations(view: OperatorView) -> list[Tensor]:
-    return [t for t in (*view.inputs, view.output()) if t is not None and not t.is_constant]

@@ -25,17 +25,8 @@ from SCons.Script import Action, AlwaysBuild, Default, Environment, GetLaunchDir
 from compiler.errors import CheckFailed, UserError
 from toolchain.gcc import compiler_for
 from toolchain.lock import hold
-from toolchain.request import (
-    ROOT,
-    BoardRequest,
-    HostRequest,
-    ModelRequest,
-    Request,
-    check_target,
-    read_board_request,
-    read_request,
-    unknown,
-)
+from toolchain.request import ROOT, BoardRequest, HostRequest, ModelRequest, Request, check_target
+from toolchain.variables import read_board_request, read_request, unknown
 
 _R = TypeVar("_R")
 _SOURCES = ("boards/**/*.*", "compiler/**/*.*", "firmware_templates/**/*.*", "toolchain/**/*.py")
