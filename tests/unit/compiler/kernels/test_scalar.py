@@ -163,7 +163,7 @@ def test_tables_agree_with_the_reference(core: str, tmp_path: Path) -> None:
 def test_compact_kernels_agree_with_the_reference(core: str, tmp_path: Path) -> None:
     """The last of each layer's, which corrects ties where there may be none."""
     layers: list[Layer] = [*CONVOLUTIONS, *DEPTHWISE, *FULLY_CONNECTED]
-    compact = [
+    compact: list[Lowered] = [
         [other for other in lower(core, layer).alternatives if isinstance(other, Compact)][-1] for layer in layers
     ]
     check(core, layers, compact, tmp_path)

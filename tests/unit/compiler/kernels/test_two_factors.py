@@ -45,8 +45,8 @@ def test_ends_between_changes(seed: int) -> None:
     r = _requantization(-128, -128, 127)
     checked = 0
     for _ in range(40):
-        low = rng.integers(0, 100 / np.array(SCALES))
-        size = rng.integers(1, 3 / np.array(SCALES))
+        low = rng.integers(0, (100 / np.array(SCALES)).astype(np.int64))
+        size = rng.integers(1, (3 / np.array(SCALES)).astype(np.int64))
         found = two_factors(r, (low, low + size), -127, 1 << 30)
         if found is None:
             continue
