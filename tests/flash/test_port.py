@@ -55,6 +55,27 @@ def test_absent_and_busy_ports(tmp_path: Path) -> None:
         open_port(plug.name).__enter__()
 
 
+class _Late:
+    """A device whose second byte comes between two looks at the line."""
+
+    def __init__(self) -> None:
+        self.looks = iter((1, 0))
+
+    @property
+    def in_waiting(self) -> int:
+        return next(self.looks, 1)
+
+    def read(self, count: int) -> bytes:
+        assert count > 0, "asked for nothing: would be asked for ever"
+        return b"x" * count
+
+
+def test_a_byte_that_comes_between_two_looks() -> None:
+    port = Port("late", _Late())
+    assert port.read(1.0) == b"x"
+    assert port.read(1.0) == b"xx"
+
+
 def test_a_port_that_goes_away() -> None:
     master, slave = os.openpty()
     with open_port(os.ttyname(slave)) as port:

@@ -56,8 +56,9 @@ class Port:
 
     def read(self, timeout_s: float) -> bytes:
         """At least one byte, or none after `timeout_s`."""
-        first = self.take(1, timeout_s)
-        return first + self._take(max(0, self._waiting()), 0.0) if first else first
+        first = self._take(1, timeout_s)
+        waiting = self._waiting() if first else 0
+        return first + self._take(waiting, 0.0) if waiting else first
 
     def take(self, count: int, timeout_s: float) -> bytes:
         """`count` bytes, or as many as came before no byte came for `timeout_s`."""
@@ -108,7 +109,7 @@ class Port:
             self._lost(error)
 
     def _take(self, count: int, timeout_s: float) -> bytes:
-        """Up to `count` bytes once there are any; none after `timeout_s`."""
+        """Up to `count` bytes, at least one of which is asked for, once there are any; none after `timeout_s`."""
         end = time.monotonic() + timeout_s
         while self._waiting() or time.monotonic() < end:
             if self.deadline is not None and time.monotonic() > self.deadline:
