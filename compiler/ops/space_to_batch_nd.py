@@ -37,12 +37,23 @@ def sound_blocks(view: OperatorView) -> str | None:
 
 
 def whole_blocks(view: OperatorView) -> str | None:
-    """Padded space consists of whole blocks, and the output has its elements."""
-    shape, count = view.input().shape, len(blocks(view))
-    padded = [size + sum(pair) for size, pair in zip(shape[1 : 1 + count], margins(view), strict=True)]
-    good = all(size % block == 0 for size, block in zip(padded, blocks(view), strict=True))
-    good = good and prod((shape[0], *padded, *shape[1 + count :])) == view.output().elements
-    return None if good else f"blocks {blocks(view)} in {padded}, output {list(view.output().shape)}"
+    """Padded space consists of whole blocks."""
+    space = _padded(view)
+    good = all(size % block == 0 for size, block in zip(space, blocks(view), strict=True))
+    return None if good else f"blocks {blocks(view)} in {space}"
+
+
+def elements_of_blocks(view: OperatorView) -> str | None:
+    """The output has the elements of padded space."""
+    shape, space = view.input().shape, _padded(view)
+    good = prod((shape[0], *space, *shape[1 + len(space) :])) == view.output().elements
+    return None if good else f"{space} of {list(shape)}, output {list(view.output().shape)}"
+
+
+def _padded(view: OperatorView) -> list[int]:
+    """The sizes of space with its paddings."""
+    space = view.input().shape[1 : 1 + len(blocks(view))]
+    return [size + sum(pair) for size, pair in zip(space, margins(view), strict=True)]
 
 
 def whole_batches(view: OperatorView) -> str | None:
@@ -78,6 +89,6 @@ def to_space(view: OperatorView, x: Array) -> list[Array]:
 
 _SHARED = (inputs_between(3, 3), constant(1, "The block lengths"), constant(2, "The margins"), sound_blocks)
 DEFINITIONS = (
-    padding("SPACE_TO_BATCH_ND", no_options, (*_SHARED, whole_blocks), to_batch),
+    padding("SPACE_TO_BATCH_ND", no_options, (*_SHARED, whole_blocks, elements_of_blocks), to_batch),
     moving("BATCH_TO_SPACE_ND", no_options, (*_SHARED, whole_batches), to_space),
 )

@@ -22,7 +22,7 @@ GOOD = ("board=qemu_m3", "model=mnist_nano_int8")
         (("board=ch32w", "model=mnist_int8"), ("there is no board 'ch32w'", "did you mean ch32v", "stm32vldiscovery")),
         (("board=avr", "model=mnist_int8"), ("there is no board 'avr'", "bluepill, ch32")),
         (("bord=ch32v", "model=mnist_int8"), ("there is no variable 'bord'", "did you mean board")),
-        ((*GOOD, "runn"), ("there is no target 'runn'", "did you mean run?", "verify")),
+        ((*GOOD, "runn"), ("there is no target 'runn'", "did you mean run", "verify")),
         ((*GOOD, "upload"), ("not flashed over serial", "debug probe")),
         (("board=bluepill", "model=mnist_nano_int8", "upload"), ("no port is given", "port=", "socket://HOST:PORT")),
         ((*GOOD, "port=/dev/none,/dev/none", "flash"), ("a port is named twice",)),

@@ -18,7 +18,7 @@ from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
 from toolchain.report import read_report
 from toolchain.rows import Samples
-from toolchain.target import target_of
+from toolchain.target import settings_of, target_of
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from toolchain.target import target_of
 def test_all_digits_give_the_reference_bytes(board_name: str, model_name: str, accuracy: float, tmp_path: Path) -> None:
     board, test_set = load_board(board_name), digits(model_name)
     path = ROOT / "models" / f"{model_name}.tflite"
-    compiled = compile_model(Model(path.name, path.read_bytes()), target_of(board.core))
+    compiled = compile_model(Model(path.name, path.read_bytes()), target_of(board.core), settings=settings_of(board))
     result = build_firmware(board, compiled, tmp_path, FirmwareOptions())
     built = Built(board, tmp_path, read_report(result.report))
     samples = Samples((test_set.inputs.reshape(-1, *built.inputs[0].shape),), (), None)

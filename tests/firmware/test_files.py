@@ -118,6 +118,14 @@ def test_qingke_registers_are_written_on_the_chip_only(tmp_path: Path, name: str
         written[elf] = [i.operands.split(",")[1] for i in code if i.mnemonic == "csrrw"]
     assert "0x804" in written[result.elf] and ("0xbc0" in written[result.elf]) == prologue
     assert not {"0x804", "0xbc0"} & set(written[result.runs])
+
+
+@pytest.mark.parametrize("name", ["ch32v003", "ch32v307"])
+def test_the_chips_interrupts_are_in_the_table_of_applications(tmp_path: Path, name: str) -> None:
+    board, app = load_board(name), tmp_path / "app"
+    app.mkdir()
+    (app / "main.c").write_text('#include "fake.h"\nint main(void) { fake_invoke(); for (;;) { } }\n')
+    result = build_firmware(board, fake_model(board, tmp_path), tmp_path / "out", FirmwareOptions(app=app))
     table = read_elf(result.elf.read_bytes())
     default = table.symbol("Default_Handler").address
     assert table.word(table.symbol("__vectors").address + 4 * 3) == default
