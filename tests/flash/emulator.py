@@ -19,7 +19,7 @@ from qemu.command import machine_command
 
 @contextmanager
 def emulator_pty(board: str, elf: Path) -> Iterator[str]:
-    """Gives the terminal's name. It is ours: QEMU's own now and then drops output on a busy machine."""
+    """Gives the terminal's name. It is ours, and raw from the start."""
     ours, its = socket.socketpair()
     master, slave = os.openpty()
     tty.setraw(slave)
