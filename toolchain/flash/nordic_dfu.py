@@ -19,6 +19,7 @@ from boards.flashing import Flashing, Sector
 from toolchain.flash.errors import Damaged, Echo, Garbage, LinkLost, Mismatch, NoAnswer, Refused
 from toolchain.flash.port import Line, Port
 from toolchain.flash.protocol import Identity, Proof, Step
+from toolchain.flash.streaming import Streaming
 
 
 class Packet(IntEnum):
@@ -54,16 +55,15 @@ class Restarted(Refused):
     """It expects other numbers than before."""
 
 
-class NordicDfu:
+class NordicDfu(Streaming):
     """See BootLoader."""
 
     proof = Proof.TRANSFER
-    from_start = True
-    erases = False
 
     def __init__(self, port: Port, flashing: Flashing, baud: int, patience: float) -> None:
+        super().__init__(port)
         self.line = Line(baud)
-        self._port, self._flashing, self._patience = port, flashing, patience
+        self._flashing, self._patience = flashing, patience
         self._number = FIRST
         self._noise = b""
         """What came instead of the last acknowledgement."""
@@ -73,12 +73,6 @@ class NordicDfu:
         self._number = FIRST
         self._synchronize()
         return Identity("Nordic serial DFU")
-
-    def read(self, address: int, size: int) -> bytes | None:
-        return None
-
-    def unprotect(self) -> None:
-        raise Refused("there is no unprotecting by this protocol", where=self._port.name)
 
     def erase(self, sectors: Sequence[Sector], step: Step) -> None:
         """The boot loader erases when it is told the size."""

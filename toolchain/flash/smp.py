@@ -31,6 +31,7 @@ from toolchain.flash.smp_wire import (
     OsCommand,
     Requests,
 )
+from toolchain.flash.streaming import Streaming
 from toolchain.mcuboot_image import hash_of
 
 T = TypeVar("T")
@@ -43,16 +44,15 @@ IMAGE_HEADER_BYTES = 32
 """Of an image, servers want this much in the first request."""
 
 
-class Smp:
+class Smp(Streaming):
     """See BootLoader."""
 
     proof = Proof.ON_CHIP
-    from_start = True
-    erases = False
 
     def __init__(self, port: Port, flashing: Flashing, baud: int, patience: float) -> None:
+        super().__init__(port)
         self.line = Line(baud)
-        self._port, self._flashing, self._patience = port, flashing, patience
+        self._flashing, self._patience = flashing, patience
         self._requests = Requests(port)
         self._buffer = USUAL_BUFFER
 
@@ -71,12 +71,6 @@ class Smp:
                 "may be swapped",
             ) from error
         return Identity("MCUmgr server", flash_bytes=self._slot_bytes())
-
-    def read(self, address: int, size: int) -> bytes | None:
-        return None
-
-    def unprotect(self) -> None:
-        raise Refused("there is no unprotecting by this protocol", where=self._port.name)
 
     def erase(self, sectors: Sequence[Sector], step: Step) -> None:
         """The server erases when it gets the first bytes."""

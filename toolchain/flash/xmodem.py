@@ -16,6 +16,7 @@ from boards.flashing import Flashing, Sector
 from toolchain.flash.errors import FlashError, Garbage, NoAnswer, Refused
 from toolchain.flash.port import Line, Port
 from toolchain.flash.protocol import Identity, Proof, Step
+from toolchain.flash.streaming import Streaming
 
 
 class Control(IntEnum):
@@ -37,27 +38,20 @@ ASK_S, REPLY_S, TRIES = 15.0, 10.0, 10
 """Receivers ask every 3 to 14 s."""
 
 
-class Xmodem:
+class Xmodem(Streaming):
     """See BootLoader."""
 
     proof = Proof.TRANSFER
-    from_start = True
-    erases = False
 
     def __init__(self, port: Port, flashing: Flashing, baud: int, patience: float) -> None:
+        super().__init__(port)
         self.line = Line(baud)
-        self._port, self._patience = port, patience
+        self._patience = patience
         self._named = flashing.protocol == "ymodem"
 
     def connect(self) -> Identity:
         self._await_request()
         return Identity("YMODEM receiver" if self._named else "XMODEM receiver")
-
-    def read(self, address: int, size: int) -> bytes | None:
-        return None
-
-    def unprotect(self) -> None:
-        raise Refused("there is no unprotecting by this protocol", where=self._port.name)
 
     def erase(self, sectors: Sequence[Sector], step: Step) -> None:
         """The receiver erases what it needs."""

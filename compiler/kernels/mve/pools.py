@@ -7,6 +7,7 @@ Averages sum in 16 bits (windows of at most 255 cells) and divide by a 16-bit re
 from __future__ import annotations
 
 import struct
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -70,15 +71,15 @@ class PoolMve(WindowKernel):
 
         f.loop(f.integer("blocks"), block, [patch.cell, output, f.integer("channels")])
 
-    def start(self, f: KernelFunction) -> Value:
-        raise NotImplementedError
+    @abstractmethod
+    def start(self, f: KernelFunction) -> Value: ...
 
-    def fold(self, f: KernelFunction, value: Value, loaded: Value) -> Value:
-        raise NotImplementedError
+    @abstractmethod
+    def fold(self, f: KernelFunction, value: Value, loaded: Value) -> Value: ...
 
+    @abstractmethod
     def finish(self, f: KernelFunction, value: Value, cut: Value) -> Value:
         """The accumulated vector as bytes."""
-        raise NotImplementedError
 
     def clamped(self, f: KernelFunction, value: Value) -> Value:
         return value if self.bounds is None else f.minimum(f.maximum(value, self.bounds[0]), self.bounds[1])

@@ -7,6 +7,7 @@ be one of the inputs.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,9 +39,9 @@ Combine = Callable[[Value, Value], Value]
 class SumMve(Kernel):
     options = CompileOptions(optimize=True)
 
+    @abstractmethod
     def combine(self, f: KernelFunction) -> Combine:
         """Loads the parameters; returns what turns two <4 x i32> inputs into outputs before the clamp."""
-        raise NotImplementedError
 
     def build(self, f: KernelFunction) -> None:
         combine = self.combine(f)

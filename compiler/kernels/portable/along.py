@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -44,8 +45,8 @@ class AlongKernel(PortableKernel):
         """Bytes from a line's output to its neighbour's."""
         return self.element.bytes
 
-    def line(self, f: KernelFunction, source: Value, target: Value) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def line(self, f: KernelFunction, source: Value, target: Value) -> None: ...
 
     def build(self, f: KernelFunction) -> None:
         def inner(_: Value, carried: list[Value]) -> list[Value]:

@@ -9,6 +9,7 @@ same hidden values.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -47,53 +48,53 @@ class LstmKernel(PortableKernel):
     hidden_lanes: int
 
     @property
+    @abstractmethod
     def activation(self) -> Element:
         """The type of inputs, hidden values and outputs."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def cell(self) -> Element:
         """The type of the cell state; gates are held as its values are in registers."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def sum_kind(self) -> ir.Type:
         """The type of sums of products."""
-        raise NotImplementedError
 
     @property
     def weight_bytes(self) -> int:
         return self.activation.bytes
 
+    @abstractmethod
     def starts(self, f: KernelFunction, bias: Value, part: int) -> list[Value]:
         """What the gates' sums of the input (part 0) and of the hidden values (part 1) begin with."""
-        raise NotImplementedError
 
+    @abstractmethod
     def next_bias(self, f: KernelFunction, bias: Value) -> Value:
         """The biases of the next unit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def block(self, f: KernelFunction, totals: list[Value], x: Value, weights: Value, lanes: int) -> list[Value]:
         """The gates' sums plus the products of `lanes` values."""
-        raise NotImplementedError
 
     def rescale(self, f: KernelFunction, sums: Value, gates: Value) -> None:
         """Makes of the eight sums what `total` adds up."""
 
+    @abstractmethod
     def total(self, f: KernelFunction, sums: Value, gates: Value, bias: Value) -> Value:
         """A gate before its activation; the addresses are those of the gate's entries."""
-        raise NotImplementedError
 
-    def logistic(self, f: KernelFunction, value: Value) -> Value:
-        raise NotImplementedError
+    @abstractmethod
+    def logistic(self, f: KernelFunction, value: Value) -> Value: ...
 
+    @abstractmethod
     def cell_gate(self, f: KernelFunction, value: Value) -> Value:
         """tanh of the cell gate's sum."""
-        raise NotImplementedError
 
+    @abstractmethod
     def update(self, f: KernelFunction, gates: Sequence[Value], cell: Value) -> tuple[Value, Value]:
         """The new cell value and the new hidden value, of the activated gates in their order."""
-        raise NotImplementedError
 
     def build(self, f: KernelFunction) -> None:
         frame = f.alloca(self.sum_kind, 2 * GATES), f.alloca(self.gate_kind, 2 * GATES)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import ClassVar
@@ -106,12 +107,12 @@ class MapKernel(PortableKernel):
         return 1
 
     @property
+    @abstractmethod
     def sizes(self) -> tuple[int, int]:
         """Bytes of an input and an output element."""
-        raise NotImplementedError
 
-    def element(self, f: KernelFunction, source: Value, target: Value, lane: int) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def element(self, f: KernelFunction, source: Value, target: Value, lane: int) -> None: ...
 
     def build(self, f: KernelFunction) -> None:
         source_bytes, target_bytes = self.sizes

@@ -8,6 +8,7 @@ is a multiplication by its reciprocal, exact for all sums that can occur, rounde
 from __future__ import annotations
 
 import struct
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -57,11 +58,11 @@ class PoolKernel(WindowKernel):
     def loaded(self, f: KernelFunction, cell: Value) -> list[Value]:
         return [self.element.load(f, cell, lane * self.element.bytes) for lane in range(self.lanes)]
 
-    def start(self, f: KernelFunction, cell: Value) -> list[Value]:
-        raise NotImplementedError
+    @abstractmethod
+    def start(self, f: KernelFunction, cell: Value) -> list[Value]: ...
 
-    def fold(self, f: KernelFunction, cell: Value, values: list[Value]) -> list[Value]:
-        raise NotImplementedError
+    @abstractmethod
+    def fold(self, f: KernelFunction, cell: Value, values: list[Value]) -> list[Value]: ...
 
     def divisor(self, f: KernelFunction, cut: Value) -> Callable[[Value], Value]:
         return lambda value: value

@@ -4,6 +4,7 @@ reduced, after adjacent axes are merged."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -75,13 +76,13 @@ class ReduceKernel(PortableKernel):
         "first_count", "first_step", "second_count", "second_step",
     )  # fmt: skip
 
+    @abstractmethod
     def start(self, f: KernelFunction) -> Value:
         """What a sum starts at."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self, f: KernelFunction) -> Callable[[Value], Value]:
         """Loads what finishing needs, and returns what finishes a sum."""
-        raise NotImplementedError
 
     def combine(self, f: KernelFunction) -> Callable[[Value, Value], Value]:
         """What adds an element to a sum."""

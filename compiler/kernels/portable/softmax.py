@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -84,13 +85,13 @@ class SoftmaxKernel(Kernel):
 
         f.loop(f.integer("rows"), row, [f.pointer("input"), f.pointer("output")])
 
-    def row(self, f: KernelFunction, source: Value, target: Value) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def row(self, f: KernelFunction, source: Value, target: Value) -> None: ...
 
     @property
+    @abstractmethod
     def element_bytes(self) -> tuple[int, int]:
         """Bytes of an input and an output element."""
-        raise NotImplementedError
 
     def over(self, f: KernelFunction, body: Any, pointers: list[Value], steps: list[int], carried: list[Value]) -> Any:
         """Walks the row: `body(pointers, carried) -> carried`; the pointers advance by `steps` bytes."""

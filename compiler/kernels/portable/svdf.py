@@ -7,6 +7,7 @@ shifted while it is multiplied, which gives the same sums.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,17 +35,17 @@ class SvdfKernel(PortableKernel):
     )  # fmt: skip
 
     @property
+    @abstractmethod
     def feature(self) -> Element:
         """The type of inputs and weights."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def element(self) -> Element:
         """The type of the state and of the weights over time."""
-        raise NotImplementedError
 
-    def multiply_add(self, f: KernelFunction, total: Value, a: Value, b: Value) -> Value:
-        raise NotImplementedError
+    @abstractmethod
+    def multiply_add(self, f: KernelFunction, total: Value, a: Value, b: Value) -> Value: ...
 
     def products(self, f: KernelFunction, total: Value, x: Value, weights: Value) -> Value:
         """`total` plus a step's products of inputs and weights."""
@@ -54,13 +55,13 @@ class SvdfKernel(PortableKernel):
             total = self.multiply_add(f, total, a, b)
         return total
 
+    @abstractmethod
     def newest(self, f: KernelFunction, total: Value) -> Value:
         """The feature to store, of a sum of products."""
-        raise NotImplementedError
 
+    @abstractmethod
     def result(self, f: KernelFunction, total: Value) -> Value:
         """The output to store, of a unit's sum."""
-        raise NotImplementedError
 
     def build(self, f: KernelFunction) -> None:
         def batch(_: Value, carried: list[Value]) -> list[Value]:

@@ -6,6 +6,7 @@ Taps in the padding are left out by tables of runs: consecutive windows of an ax
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -55,36 +56,36 @@ class WindowKernel(Kernel):
     )  # fmt: skip
 
     @property
+    @abstractmethod
     def input_bytes(self) -> int:
         """Bytes of an input element."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def weight_bytes(self) -> int:
         """Bytes of a weight."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def record_bytes(self) -> int:
         """Bytes of a channel block's record."""
-        raise NotImplementedError
 
+    @abstractmethod
     def zero(self, f: KernelFunction) -> Value:
         """An empty sum."""
-        raise NotImplementedError
 
-    def load_input(self, f: KernelFunction, pointer: Value, offset: int) -> Value:
-        raise NotImplementedError
+    @abstractmethod
+    def load_input(self, f: KernelFunction, pointer: Value, offset: int) -> Value: ...
 
-    def load_weight(self, f: KernelFunction, pointer: Value, offset: int) -> Value:
-        raise NotImplementedError
+    @abstractmethod
+    def load_weight(self, f: KernelFunction, pointer: Value, offset: int) -> Value: ...
 
-    def multiply_add(self, f: KernelFunction, total: Value, x: Value, weight: Value) -> Value:
-        raise NotImplementedError
+    @abstractmethod
+    def multiply_add(self, f: KernelFunction, total: Value, x: Value, weight: Value) -> Value: ...
 
+    @abstractmethod
     def finish(self, f: KernelFunction, sums: list[Value], record: Value) -> list[Value]:
         """The outputs of a channel block's sums (pixel by pixel)."""
-        raise NotImplementedError
 
     def build(self, f: KernelFunction) -> None:
         def rows(repeat: Value, row_taps: Value, _: Value, place: _Place) -> None:

@@ -8,6 +8,7 @@ innermost loops know no border, and the instructions executed depend on the geom
 from __future__ import annotations
 
 import struct
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -93,9 +94,9 @@ class WindowKernel(PortableKernel):
         "tap_row_step", "tap_column_step",
     )  # fmt: skip
 
+    @abstractmethod
     def window(self, f: KernelFunction, patch: Patch, output: Value, cut: Value) -> None:
         """One output pixel at `output`. `cut` is the number of the pair of runs, counted by rows."""
-        raise NotImplementedError
 
     def build(self, f: KernelFunction) -> None:
         output, cut = f.pointer("output"), f.const(0)

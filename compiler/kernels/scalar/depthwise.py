@@ -12,8 +12,8 @@ from enum import Enum
 from typing import ClassVar
 
 from compiler.codegen.builder import I32, Value
-from compiler.kernels.kernel import CompileOptions, Kernel, KernelFunction
-from compiler.kernels.scalar.core import ScalarCore
+from compiler.kernels.kernel import KernelFunction
+from compiler.kernels.scalar.plane import PlaneKernel
 from compiler.kernels.scalar.requantize import REQUANTIZE_FIELDS, WORDS, Form, Requantizer, load_channel
 
 FIELDS = (
@@ -60,12 +60,11 @@ class Weights(Enum):
 
 
 @dataclass(frozen=True)
-class DepthwiseScalar(Kernel):
+class DepthwiseScalar(PlaneKernel):
     """`pixels` of a row at a time, `stride` bytes of the plane apart; `rows` x `columns` taps are unrolled unless the
     weights are in a LOOP (then they are 1). The plane is loaded by `copies` of neighbouring pixels. `biased`: the
     weights are stored + 128."""
 
-    core: ScalarCore
     form: Form
     weights: Weights
     pixels: int
@@ -78,24 +77,13 @@ class DepthwiseScalar(Kernel):
     parameters: ClassVar[tuple[str, ...]] = FIELDS
 
     @property
-    def options(self) -> CompileOptions:  # type: ignore[override]
-        return self.core.options
-
-    @property
     def name(self) -> str:
         taps = f"{self.weights.value}{self.rows}x{self.columns}s{self.stride}"
         steps = f"p{self.pixels}c{self.copies}{'b' if self.biased else ''}"
         return f"depthwise_{self.core.tag}_{taps}{steps}_{self.form.tag}"
 
     def build(self, f: KernelFunction) -> None:
-        fill = f.integer("fill")
-
-        def word(pointer: Value, _: list[Value]) -> tuple[Value, list[Value]]:
-            f.store(fill, pointer)
-            return f.offset(pointer, 4), []
-
-        plane = f.pointer("plane")
-        f.loop_until(f.offset(plane, f.integer("plane_bytes")), plane, word)
+        self.fill_plane(f)
         buffer = f.alloca(I32, self.rows * self.columns) if self.weights is Weights.STACK else None
 
         def output_channel(_: Value, carried: list[Value]) -> list[Value]:

@@ -13,8 +13,8 @@ from enum import Enum
 from typing import ClassVar
 
 from compiler.codegen.builder import Value
-from compiler.kernels.kernel import CompileOptions, Kernel, KernelFunction
-from compiler.kernels.scalar.core import ScalarCore
+from compiler.kernels.kernel import KernelFunction
+from compiler.kernels.scalar.plane import PlaneKernel
 from compiler.kernels.scalar.requantize import REQUANTIZE_FIELDS, WORDS, Form, Requantizer, load_channel
 
 LIMIT = 255
@@ -37,11 +37,10 @@ class Held(Enum):
 
 
 @dataclass(frozen=True)
-class DepthwiseHalves(Kernel):
+class DepthwiseHalves(PlaneKernel):
     """`pixels` of a row at a time, which they divide, `stride` words of the plane apart. `group`: so many taps, one
     behind the other, are summed before halves are taken apart. The plane is made `copies` words at a time."""
 
-    core: ScalarCore
     form: Form
     pixels: int
     stride: int
@@ -79,23 +78,12 @@ class DepthwiseHalves(Kernel):
         return self.rows * self.columns
 
     @property
-    def options(self) -> CompileOptions:  # type: ignore[override]
-        return self.core.options
-
-    @property
     def name(self) -> str:
         taps = f"{self.rows}x{self.columns}s{self.stride}g{self.group}"
         return f"depthwise_halves_{self.core.tag}_{taps}p{self.pixels}c{self.copies}{self.held.value}_{self.form.tag}"
 
     def build(self, f: KernelFunction) -> None:
-        fill = f.integer("fill")
-
-        def word(pointer: Value, _: list[Value]) -> tuple[Value, list[Value]]:
-            f.store(fill, pointer)
-            return f.offset(pointer, 4), []
-
-        plane = f.pointer("plane")
-        f.loop_until(f.offset(plane, f.integer("plane_bytes")), plane, word)
+        self.fill_plane(f)
 
         def channel(record: Value, _: list[Value]) -> tuple[Value, list[Value]]:
             offset = f.load_i32(record)
