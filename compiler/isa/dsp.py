@@ -24,6 +24,7 @@ class Dsp:
     name: str = "dsp"
     options: CompileOptions = _PORTABLE
     has_float_unit: bool = False
+    has_multiplier: bool = True
 
     def conv_2d(self, layer: Conv2D) -> Lowered:
         direct = lower_conv_2d(layer)

@@ -21,6 +21,7 @@ class HostIsa:
     name: str = "host"
     options: CompileOptions = _OPTIONS
     has_float_unit: bool = True
+    has_multiplier: bool = True
 
     def conv_2d(self, layer: Conv2D) -> Lowered:
         return plain_layers.conv_2d(self, layer)

@@ -34,6 +34,7 @@ class Mve:
     name: str = "mve"
     options: CompileOptions = _PORTABLE
     has_float_unit: bool = False
+    has_multiplier: bool = True
 
     def conv_2d(self, layer: Conv2D) -> Lowered:
         w = layer.window

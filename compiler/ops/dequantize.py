@@ -13,7 +13,8 @@ import numpy as np
 from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.portable import maps
+from compiler.kernels.portable import float_conversions, maps
+from compiler.kernels.portable.loops import ELEMENTS
 from compiler.ops import bands
 from compiler.ops.constraints import dtypes, inputs_between, same_shape
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView, no_options
@@ -66,7 +67,13 @@ def reference(view: OperatorView, inputs: Sequence[Array | None]) -> list[Array]
 
 def lower(view: OperatorView, isa: Isa) -> Lowered:
     source = view.input()
-    return maps.dequantize(isa, source.elements, source.dtype, source.scale, source.zero_point)
+    numbers = (source.scale, source.zero_point)
+    in_integers = (
+        None
+        if isa.has_float_unit
+        else float_conversions.dequantize(isa, source.elements, ELEMENTS[source.dtype], *numbers)
+    )
+    return in_integers or maps.dequantize(isa, source.elements, source.dtype, *numbers)
 
 
 DEFINITIONS = (

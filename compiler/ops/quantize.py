@@ -16,7 +16,8 @@ import numpy as np
 from compiler.graph import DType
 from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.portable import maps
+from compiler.kernels.portable import float_conversions, maps
+from compiler.kernels.portable.loops import ELEMENTS
 from compiler.ops import bands
 from compiler.ops.activation import INTEGER_RANGE
 from compiler.ops.constraints import inputs_between, quantized_per_tensor, same_shape
@@ -58,7 +59,7 @@ def quantize_floats(x: Array, scale: float, zero_point: int, dtype: np.dtype[np.
     """The quantised values of floats, as `dtype`."""
     with np.errstate(all="ignore"):
         steps = (x.astype(np.float32) / np.float32(scale)).astype(np.float64)
-    steps = np.where(np.isnan(steps), np.where(np.signbit(steps), -np.inf, np.inf), steps)
+    steps = np.where(np.isnan(steps), np.where(np.signbit(x), -np.inf, np.inf), steps)
     steps = np.clip(steps, -(2.0**22), 2.0**22)
     rounded = np.copysign(np.floor(np.abs(steps) + 0.5), steps).astype(np.int64)
     limits = np.iinfo(dtype)
@@ -78,7 +79,14 @@ def lower(view: OperatorView, isa: Isa) -> Lowered:
     output = view.output()
     if view.input().dtype.is_integer:
         return rescaling(view).lower(isa)
-    return maps.quantize(isa, output.elements, output.dtype, output.scale, output.zero_point)
+    limits = INTEGER_RANGE[output.dtype]
+    numbers = (output.scale, output.zero_point)
+    in_integers = (
+        None
+        if isa.has_float_unit
+        else float_conversions.quantize(isa, output.elements, ELEMENTS[output.dtype], *numbers, *limits)
+    )
+    return in_integers or maps.quantize(isa, output.elements, output.dtype, *numbers)
 
 
 DEFINITIONS = (

@@ -159,16 +159,17 @@ def _single(value: float) -> float:
     return float(np.float32(value))
 
 
-def round_half_away(f: Function, x: Value) -> Value:
+def round_half_away(f: Function, x: Value, signed: Value | None = None) -> Value:
     """x rounded to the nearest i32, ties away from zero. Beyond 2**23 the magnitude is not exact, but at least 2**22:
-    for results that are clamped to fewer bits."""
+    for results that are clamped to fewer bits. The sign is that of the float `signed`, where it is given: a NaN that
+    was computed has not always the sign of its operand."""
     bits = f.bits(x)
     exponent = f.and_(f.lshr(bits, 23), 0xFF)
     mantissa = f.or_(f.and_(bits, (1 << 23) - 1), 1 << 23)
     shift = f.minimum(f.maximum(f.sub(150, exponent), 1), 31)
     half = f.shl(f.const(1), f.sub(shift, 1))
     magnitude = f.lshr(f.add(mantissa, half), shift)
-    sign = f.ashr(bits, 31)
+    sign = f.ashr(bits if signed is None else f.bits(signed), 31)
     return f.sub(f.xor(magnitude, sign), sign)
 
 

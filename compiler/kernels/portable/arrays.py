@@ -36,6 +36,7 @@ class ArrayIsa:
     """The primitives that formulas take from an instruction set."""
 
     has_float_unit = False
+    has_multiplier = True
 
     def multiply_high(self, f: object, a: Array, b: Array) -> Array:
         return ((a.astype(np.int64) * b) >> 32).astype(np.int32)

@@ -262,7 +262,8 @@ class Quantize(MapKernel):
         return 4, self.bytes
 
     def element(self, f: KernelFunction, source: Value, target: Value, lane: int) -> None:
-        steps = f.fdiv(f.load(F32, source), f.from_bits(f.integer("scale")))
-        value = f.add(round_half_away(f, steps), f.integer("zero_point"))
+        x = f.load(F32, source)
+        steps = f.fdiv(x, f.from_bits(f.integer("scale")))
+        value = f.add(round_half_away(f, steps, signed=x), f.integer("zero_point"))
         value = f.minimum(f.maximum(value, f.integer("minimum")), f.integer("maximum"))
         f.store(f.trunc(value, _STORAGE[self.bytes]), target)

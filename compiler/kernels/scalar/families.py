@@ -11,7 +11,7 @@ from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
 from compiler.kernels.scalar import coded_lowering, conv_pairs_lowering
 from compiler.kernels.scalar import conv_lowering as conv_scalar_lowering
 from compiler.kernels.scalar.conv_product import Blocking, Product, conv_product, fully_connected_product
-from compiler.kernels.scalar.core import ScalarCore
+from compiler.kernels.scalar.core import Multiplier, ScalarCore
 from compiler.kernels.scalar.depthwise_lowering import DepthwiseBlocking, lower_depthwise_conv_2d
 from compiler.kernels.winograd import lowering_scalar as winograd_lowering_scalar
 from compiler.kernels.winograd.lowering_scalar import WinogradForms
@@ -34,6 +34,11 @@ class ScalarIsa:
     @property
     def options(self) -> CompileOptions:
         return self.core.options
+
+    @property
+    def has_multiplier(self) -> bool:
+        """Whether the core multiplies by an instruction."""
+        return self.core.multiplier in (Multiplier.HIGH, Multiplier.LOW)
 
     def conv_2d(self, layer: Conv2D) -> Lowered:
         winograd = winograd_lowering_scalar.alternatives(self.core, self.winograd, layer) if self.winograd else ()

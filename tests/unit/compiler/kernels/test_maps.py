@@ -23,6 +23,7 @@ FLOATS = np.concatenate(
             [0.0, -0.0, np.inf, -np.inf, np.nan, 0.625, -0.625, 16.7, -9.0, -9.1, 1e-45, 88.7, 88.8, -103.9], "f4"
         ),
         np.array([-104.0, -87.5, 127.9, -128.0, 200.0, 0.49999997, 0.5, -0.5, 1.5, 2.5, -2.5, 8388607.0, 1e30], "f4"),
+        np.array([0xFFC00000, 0xFF800001, 0x7F800001], np.uint32).view(np.float32),
         np.linspace(-20, 20, 200, dtype=np.float32),
         np.geomspace(1e-30, 80, 50, dtype=np.float32),
     ]
