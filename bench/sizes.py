@@ -77,7 +77,7 @@ def sizes(folder: Path) -> Iterator[Size]:
         yield Size(
             NANO, core, "image, size", build(nano, board, Optimize.SIZE, "none").sizes.flash.total, NANO_ALONE[core]
         )
-    small = build(nano, SMALL_BOARD, Optimize.SIZE, "uart").sizes.flash
+    small = build(nano, SMALL_BOARD, Optimize.SIZE, "auto").sizes.flash
     yield Size(NANO, SMALL_BOARD, "image with console, size", small.total, small.limit)
 
 

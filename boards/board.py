@@ -141,6 +141,8 @@ class Board:
     emulator: Emulator
     flashing: Flashing | None = None
     """How it is flashed over serial; None where there is no way, or none is known."""
+    usual_console: str = "uart"
+    """The console where the user names none: uart, or compact where memory is short."""
 
     @property
     def console(self) -> Console:

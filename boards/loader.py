@@ -23,6 +23,7 @@ ROOT = Path(__file__).parent
 CORE_VECTORS = 16
 """Slots of the vector table before the chip's own interrupts."""
 NOT_BOARDS = ("cores", "machines")
+CONSOLES = ("uart", "compact")
 IMAGES = ("plain", "rp2040", "rp2350", "esp32c3", "imxrt", "lpc", "mcuboot")
 
 
@@ -155,6 +156,7 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
         simulator=table.text("simulator", ""),
         emulator=emulator,
         flashing=behind or flashing,
+        usual_console=chip.text("usual_console", "uart", allowed=CONSOLES),
     )
     chip.close()
     return board

@@ -3,7 +3,8 @@
 
 The command set is that of the MLPerf Tiny benchmark's runner (commands end with `%`, each answer with a line that holds
 `m-ready`) and beyond it `out%` (raw output bytes), `reset%`, `test%` (the stored self-test) and `stack%`;
-in firmware built for it `cycles%` too.
+in firmware built for it `cycles%` too. The compact console has `name`, `profile`, `db`, `infer`, `out`, `reset`, `test`
+and `stack`, and says less: `infer` tells neither time nor results.
 """
 
 from __future__ import annotations
@@ -111,11 +112,12 @@ class Console:
         self._pipeline(self._load_commands(data))
 
     def infer(self, count: int = 1, warmup: int = 0) -> Timing:
-        """Run the model `warmup` times and then `count` times."""
+        """Run the model `warmup` times and then `count` times. ConsoleError from the compact console, which tells no
+        time."""
         lines = self.command(f"infer {count} {warmup}", self.timeouts.infer_s * max(1, count + warmup))
         laps = [int(match[1]) for line in lines if (match := re.fullmatch(r"m-lap-us-(\d+)", line))]
         if len(laps) < 2:
-            raise ConsoleError(f"infer did not report its time: {lines}")
+            raise ConsoleError(f"infer did not report its time, as firmware built with console=uart does: {lines}")
         results = [line for line in lines if line.startswith("m-results-[")]
         values = self._field(results, "m-results").strip(",").split(",") if results else []
         return Timing(count, (laps[-1] - laps[-2]) & 0xFFFFFFFF, tuple(float(value) for value in values if value))

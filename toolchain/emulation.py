@@ -99,7 +99,7 @@ def require_console(built: Built) -> None:
         raise UserError(
             "this firmware has no console to talk to",
             got=f"app={built.report['app']}" if built.report["app"] else "console=none",
-            allowed="console=uart, and no app=",
+            allowed="console=uart or compact, and no app=",
             hint="build it so to run the model here; `scons run` shows what an application sends",
         )
     if built.report["benchmark"] is not None:

@@ -50,6 +50,7 @@ def build_firmware(
     UserError where the model does not fit, a tool is missing, or the user's own sources are at fault; the ELF files
     are then absent.
     """
+    options = options.on(board)
     out.mkdir(parents=True, exist_ok=True)
     for stale in ("firmware.elf", "emulator.elf"):
         (out / stale).unlink(missing_ok=True)

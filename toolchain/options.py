@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boards.board import Board
@@ -14,12 +14,13 @@ from toolchain.benchmark import Benchmark
 
 @dataclass(frozen=True)
 class FirmwareOptions:
-    """The user's choices. `console`: uart, none, or profile (uart that counts the cycles of each dispatch too);
+    """The user's choices. `console`: auto (the chip's usual one), uart, compact (few commands, for small parts), none,
+    or profile (uart that counts the cycles of each dispatch too);
     `benchmark`: whose firmware the console answers as; `app`: a directory with the user's own sources, in place of the
     console; `clock`: one of the board's clocks; `arena`: the RAM bank for the arena, empty for the board's own order;
     `weights`: inline in flash, or ram; `alternatives`: the boards that an error may recommend."""
 
-    console: str = "uart"
+    console: str = "auto"
     app: Path | None = None
     clock: str = "reset"
     arena: str = ""
@@ -31,14 +32,26 @@ class FirmwareOptions:
 
     @property
     def application(self) -> str:
-        """What `main` is: console, none or app."""
+        """What `main` is: console, compact, none or app."""
         if self.app is not None:
             return "app"
-        return "none" if self.console == "none" else "console"
+        return self.console if self.console in ("compact", "none") else "console"
+
+    @property
+    def talks(self) -> bool:
+        """Whether there is a console of either kind."""
+        return self.application in ("console", "compact")
+
+    def on(self, board: Board) -> FirmwareOptions:
+        """With the console that the board's chip usually has, where the user names none. A benchmark's runner needs all
+        commands."""
+        if self.console != "auto":
+            return self
+        return replace(self, console="uart" if self.benchmark is not None else board.usual_console)
 
     def check(self, models: Sequence[str]) -> None:
         """UserError for a console that cannot be, with models of these names."""
-        if self.application == "console" and len(models) > 1:
+        if self.talks and len(models) > 1:
             raise UserError(
                 "the console runs one model",
                 where="model=",
@@ -56,7 +69,7 @@ class FirmwareOptions:
             raise UserError(
                 "the benchmark's runner talks to the console",
                 where=f"benchmark={self.benchmark.name}",
-                got="no console in this firmware",
+                got="no console in this firmware" if not self.talks else "a console without the runner's commands",
                 allowed="console=uart, and no app=",
             )
 

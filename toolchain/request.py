@@ -113,7 +113,7 @@ class Request(ModelRequest):
             weights=self.weights,
             optimize=self.optimize.value,
             benchmark=self.benchmark,
-        )
+        ).on(self.board)
 
     @property
     def products(self) -> tuple[str, ...]:

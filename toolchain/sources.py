@@ -149,6 +149,7 @@ def firmware(site: Site, bundle: Bundle, layout: Layout, options: FirmwareOption
         "models": bundle.models,
         "guard": guard_of(site.board),
         "application": options.application,
+        "compact": options.application == "compact",
         "timer": timer,
         "counts_cycles": options.counts_cycles,
         "checked_kernels": checked_kernels(site, bundle, options),

@@ -24,7 +24,7 @@ from toolchain.site import board_site
 from toolchain.tuning import read_tuning
 
 OF_BOARDS = {
-    "console": "uart",
+    "console": "auto",
     "benchmark": "",
     "app": "",
     "optimize": "balanced",

@@ -54,7 +54,7 @@ GOOD = ("board=qemu_m3", "model=mnist_nano_int8")
             ("no choice of arena_bytes=2K, weights=ram",),
         ),
         (("board=host", "model=mnist_int8", "port=x", "infer"), ("no choice of port=x", "name a board")),
-        ((*GOOD, "console=usart"), ("'console'", "'usart'", "'uart', 'none'")),
+        ((*GOOD, "console=usart"), ("'console'", "'usart'", "'uart', 'compact', 'none'")),
         ((*GOOD, "verbose=maybe"), ("'verbose'", "'maybe'")),
         ((*GOOD, "input=none.npz", "infer"), ("the input file is not there", "none.npz")),
         ((*GOOD, "output=no/folder/out.npz", "infer"), ("the output file cannot be written", "no/folder")),

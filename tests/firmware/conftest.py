@@ -24,6 +24,6 @@ def firmware(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[
     def build(name: str) -> tuple[Board, FirmwareResult]:
         board = load_board(name)
         out: Path = tmp_path_factory.mktemp(name)
-        return board, build_firmware(board, fake_model(board, out), out, FirmwareOptions())
+        return board, build_firmware(board, fake_model(board, out), out, FirmwareOptions(console="uart"))
 
     return build

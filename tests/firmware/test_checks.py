@@ -140,6 +140,15 @@ def test_a_model_far_too_large_names_a_board_that_takes_it(tmp_path: Path) -> No
     assert "board=" in text and "console=none" not in text
 
 
+def test_a_smaller_console_is_told_of_where_it_fits(tmp_path: Path) -> None:
+    board = load_board("ch32v003")
+    used = build_firmware(board, fake_model(board, tmp_path), tmp_path, FirmwareOptions(console="uart")).sizes.ram
+    model = fake_model(board, tmp_path, arena=board.ram.size - used.total + used.arena + 16)
+    with pytest.raises(DoesNotFit, match="console=compact has fewer commands"):
+        build_firmware(board, model, tmp_path, FirmwareOptions(console="uart"))
+    assert build_firmware(board, model, tmp_path, FirmwareOptions(console="compact")).elf.exists()
+
+
 @pytest.mark.parametrize(
     ("name", "options", "idea"),
     (

@@ -16,16 +16,24 @@ from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
 from toolchain.target import target_of
 
-CASES = (("ch32v003", 2304), ("qemu_rv32imac", 2304), ("qemu_m4f", 2560), ("nucleo_f401", 2560))
-"""Bytes of flash at most."""
+CASES = (
+    ("ch32v003", "auto", 1536),
+    ("ch32v003", "uart", 2304),
+    ("qemu_rv32imac", "auto", 2304),
+    ("qemu_m4f", "auto", 2560),
+    ("qemu_m4f", "compact", 1536),
+    ("nucleo_f401", "auto", 2560),
+    ("nucleo_f401", "compact", 1664),
+)
+"""Board, console, and bytes of flash at most."""
 TENSORS = [FileTensor("x", (1, 1), scale=0.5), FileTensor("y", (1, 1, 1), scale=0.5)]
 EMPTY = Model("empty.tflite", tflite_file(TENSORS, [FileOperator("RESHAPE", (0,), (1,))], (0,), (1,)))
 
 
-@pytest.mark.parametrize(("name", "most"), CASES)
-def test_what_an_empty_model_takes(tmp_path: Path, name: str, most: int) -> None:
+@pytest.mark.parametrize(("name", "console", "most"), CASES)
+def test_what_an_empty_model_takes(tmp_path: Path, name: str, console: str, most: int) -> None:
     board = load_board(name)
-    result = build_firmware(board, compile_model(EMPTY, target_of(board.core)), tmp_path, FirmwareOptions())
+    result = build_firmware(board, compile_model(EMPTY, target_of(board.core)), tmp_path, FirmwareOptions(console))
     assert result.sizes.flash.constants == 0 and result.sizes.flash.total <= most
     image = read_elf(result.elf.read_bytes())
     vectors = image.section(".vectors")

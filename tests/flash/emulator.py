@@ -21,14 +21,17 @@ from qemu.command import machine_command
 def emulator_pty(board: str, elf: Path) -> Iterator[str]:
     """Gives the terminal's name. It is ours, and raw from the start."""
     ours, its = socket.socketpair()
+    waker, woken = socket.socketpair()
     master, slave = os.openpty()
     tty.setraw(slave)
     command = machine_command(load_board(board).emulator, elf, "chardev:console")
     command += ["-chardev", f"socket,id=console,fd={its.fileno()}"]
-    process = subprocess.Popen(command, pass_fds=(its.fileno(),))
+    command += ["-chardev", f"socket,id=waker,fd={woken.fileno()}", "-mon", "chardev=waker,mode=readline"]
+    process = subprocess.Popen(command, pass_fds=(its.fileno(), woken.fileno()))
     its.close()
+    woken.close()
     over = threading.Event()
-    thread = threading.Thread(target=_pump, args=(ours, master, over), daemon=True)
+    thread = threading.Thread(target=_pump, args=(ours, waker, master, over), daemon=True)
     thread.start()
     try:
         yield os.ttyname(slave)
@@ -38,14 +41,20 @@ def emulator_pty(board: str, elf: Path) -> Iterator[str]:
         process.kill()
         process.wait()
         ours.close()
+        waker.close()
         os.close(slave)
         os.close(master)
 
 
-def _pump(emulator: socket.socket, terminal: int, over: threading.Event) -> None:
-    """Bytes in both directions, until it is over or the emulator ends."""
+def _pump(emulator: socket.socket, waker: socket.socket, terminal: int, over: threading.Event) -> None:
+    """Bytes in both directions, until it is over or the emulator ends. Where none came QEMU's main loop is woken: it
+    does not notice by itself that the guest has turned its receiver on."""
     while not over.is_set():
-        ready = select.select([emulator.fileno(), terminal], [], [], 0.05)[0]
+        ready = select.select([emulator.fileno(), waker.fileno(), terminal], [], [], 0.05)[0]
+        if not ready:
+            waker.sendall(b"\n")
+        if waker.fileno() in ready:
+            waker.recv(4096)
         if terminal in ready:
             emulator.sendall(os.read(terminal, 4096))
         if emulator.fileno() in ready:

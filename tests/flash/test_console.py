@@ -133,3 +133,16 @@ def test_the_monitor_ends_with_its_input() -> None:
 
     with plugged(Quiet()) as plug, open_port(plug.name) as port:
         monitor_port(port, lambda: None, Screen(None, None, io.BytesIO()))
+
+
+def test_a_compact_console_on_a_port(checkout: Checkout, arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Of another board, whose folder no other test uses."""
+    words = ("board=qemu_m4", *arguments[1:], "console=compact")
+    built = checkout.run(*words)
+    assert built.code == 0, built.error
+    with emulator_pty("qemu_m4", checkout.folder("qemu_m4", MODEL) / "firmware.elf") as port:
+        done = checkout.run(*words, f"port={port}", "infer")
+    assert done.code == 0, done.error
+    found = np.load(tmp_path / "out.npz")["out0"]
+    expected = SAMPLES["tflm_out0" if "tflm_out0" in SAMPLES else "out0"][:2]
+    np.testing.assert_array_equal(found, expected.reshape(found.shape))
