@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import sys
 import tempfile
@@ -16,15 +15,37 @@ _held: list[int] = []
 """Open files whose locks last until the process ends, however it does."""
 
 
-def hold(folder: Path) -> None:
+def hold(folder: Path, path: Path) -> None:
     """Keeps `folder` to this process until it ends. Where another has it, says so on standard error and waits.
 
-    A build replaces the folder, so the lock is a file of this user's among the temporary ones. UserError where there is
-    no place for those.
+    A build replaces the folder, so the lock is another file, `path`; its directory is made. OSError where it cannot be.
     """
-    key = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"kiln: waiting for another one that works in {folder}", file=sys.stderr)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if _is_still(path, file):
+            _held.append(file)
+            return
+        # It was removed while this process waited: whoever comes now makes another, and would not wait for this one.
+        os.close(file)
+
+
+def _is_still(path: Path, file: int) -> bool:
     try:
-        temporary = Path(tempfile.gettempdir())
+        return os.path.samestat(os.stat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False
+
+
+def check_temporary() -> None:
+    """UserError where there is no place for temporary files."""
+    try:
+        tempfile.gettempdir()
     except FileNotFoundError as error:
         raise UserError(
             "no folder for temporary files can be written to",
@@ -32,11 +53,3 @@ def hold(folder: Path) -> None:
             got=os.environ.get("TMPDIR", "not set"),
             hint="make room, or name a folder that has some",
         ) from error
-    path = temporary / f"tinykiln-{os.getuid()}-{key}.lock"
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    _held.append(file)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        print(f"kiln: waiting for another one that works in {folder}", file=sys.stderr)
-        fcntl.flock(file, fcntl.LOCK_EX)

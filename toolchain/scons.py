@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import SCons.Errors
+import SCons.SConsign
 from SCons.Script import Action, AlwaysBuild, Default, Environment, GetLaunchDir, GetOption, Help
 
 from compiler.errors import CheckFailed, UserError
 from toolchain.gcc import compiler_for
-from toolchain.lock import hold
+from toolchain.lock import check_temporary, hold
+from toolchain.record import Record, record_file
 from toolchain.request import ROOT, BoardRequest, HostRequest, ModelRequest, Request, check_target
 from toolchain.variables import read_board_request, read_request, unknown
 
@@ -95,15 +97,19 @@ class Project:
         chosen = [targets[name] for name in self.wanted] or [targets[firmware]]
         if GetOption("clean") and not self.wanted and not self.environment["board"] and not self.environment["model"]:
             everything = self.environment.Alias(firmware)
-            self.environment.Clean(everything, self.environment.fs.Dir(str(ROOT / "build")))
+            for folder in ("build", ".sconsign"):
+                self.environment.Clean(everything, self.environment.fs.Dir(str(ROOT / folder)))
             Default(everything)
             return
         request = self._read(read_request) if any(target.needs_model for target in chosen) else None
         if request is not None:
             for target in chosen:
                 check_target(request, target.name)
-            # Before SCons looks at any file: it then finds what another process has built.
-            hold(request.folder)
+            check_temporary()
+            # Before SCons looks at any file: it then finds what another process has built and noted.
+            record = record_file(ROOT, request.folder)
+            hold(request.folder, record.with_suffix(".lock"))
+            SCons.SConsign.File(str(record), Record)
             self._make_firmware(firmware, request)
         needs_device = any(target.needs_board and not target.needs_model for target in chosen)
         device = self._read(read_board_request) if needs_device else None

@@ -113,7 +113,7 @@ def test_cleaning_leaves_nothing_of_the_model(checkout: Checkout) -> None:
     assert not checkout.folder(*BUILT).exists()
     assert checkout.run(*GOOD).built
     assert checkout.run("-c").code == 0
-    assert not (checkout.root / "build").exists()
+    assert not (checkout.root / "build").exists() and not (checkout.root / ".sconsign").exists()
 
 
 def test_quiet_prints_the_sizes_alone(fresh: Checkout) -> None:
@@ -181,6 +181,25 @@ def test_two_at_once_make_one_build(fresh: Checkout) -> None:
     assert [found.code for found in both] == [0, 0], both
     assert sorted(found.built for found in both) == [False, True]
     assert sum("waiting for another one" in found.error for found in both) == 1
+
+
+def test_builds_of_two_boards_at_once_keep_both_records(fresh: Checkout) -> None:
+    boards = ("ch32v", "qemu_m3")
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda board: fresh.run(f"board={board}", "model=mnist_nano_int8"), boards))
+    assert [found.code for found in both] == [0, 0], both
+    for board in boards:
+        again = fresh.run(f"board={board}", "model=mnist_nano_int8")
+        assert again.code == 0 and not again.built, again.out + again.error
+
+
+def test_a_damaged_record_builds_again(fresh: Checkout) -> None:
+    assert fresh.run(*GOOD).code == 0
+    (record,) = (fresh.root / ".sconsign").rglob("*.dblite")
+    record.write_bytes(b"no record")
+    found = fresh.run(*GOOD)
+    assert found.code == 0 and found.built
+    assert found.error == ""
 
 
 def test_an_interrupt_is_told_once_and_the_next_run_builds(fresh: Checkout) -> None:
