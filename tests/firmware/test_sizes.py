@@ -19,11 +19,13 @@ from toolchain.target import target_of
 CASES = (
     ("ch32v003", "auto", 1536),
     ("ch32v003", "uart", 2304),
+    ("ch32v003", "none", 576),
     ("qemu_rv32imac", "auto", 2304),
     ("qemu_m4f", "auto", 2560),
     ("qemu_m4f", "compact", 1536),
     ("nucleo_f401", "auto", 2560),
     ("nucleo_f401", "compact", 1664),
+    ("qemu_m4f", "none", 672),
 )
 """Board, console, and bytes of flash at most."""
 TENSORS = [FileTensor("x", (1, 1), scale=0.5), FileTensor("y", (1, 1, 1), scale=0.5)]
