@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,13 +50,25 @@ class FileSignature:
 @dataclass(frozen=True)
 class FileOperator:
     """An operator: the name of a builtin, or another word for a custom one. `options` are the fields of its option
-    table, which is called `table`; lists of int32 are given as tuples."""
+    table, which is called `table`; lists of int32 are given as tuples. `intermediates` are tensors that carry nothing
+    but their quantisation."""
 
     op: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     table: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    intermediates: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileSubgraph:
+    """What an operator such as WHILE or IF runs."""
+
+    tensors: Sequence[FileTensor]
+    operators: Sequence[FileOperator]
+    inputs: Sequence[int]
+    outputs: Sequence[int]
 
 
 def tflite_file(
@@ -65,26 +77,23 @@ def tflite_file(
     inputs: Sequence[int],
     outputs: Sequence[int],
     signatures: Sequence[FileSignature] = (),
+    further: Sequence[FileSubgraph] = (),
 ) -> bytes:
-    """The bytes of a model with one subgraph. Buffer 0 is the empty one; constants have one each."""
+    """The bytes of a model whose first subgraph this is; `further` ones count from 1. Buffer 0 is the empty one;
+    constants have one each."""
+    subgraphs = (FileSubgraph(tensors, operators, inputs, outputs), *further)
     # Where external data lies is known when the flatbuffer is complete: its size depends on nothing but itself.
-    size = len(_flatbuffer(tensors, operators, inputs, outputs, signatures, 1 << 40))
-    external = b"".join(_stored(t.data, t.dtype) for t in tensors if t.external and t.data is not None)
-    return _flatbuffer(tensors, operators, inputs, outputs, signatures, size) + external
+    size = len(_flatbuffer(subgraphs, signatures, 1 << 40))
+    held = (t for subgraph in subgraphs for t in subgraph.tensors)
+    external = b"".join(_stored(t.data, t.dtype) for t in held if t.external and t.data is not None)
+    return _flatbuffer(subgraphs, signatures, size) + external
 
 
-def _flatbuffer(
-    tensors: Sequence[FileTensor],
-    operators: Sequence[FileOperator],
-    inputs: Sequence[int],
-    outputs: Sequence[int],
-    signatures: Sequence[FileSignature],
-    end: int,
-) -> bytes:
+def _flatbuffer(subgraphs: Sequence[FileSubgraph], signatures: Sequence[FileSignature], end: int) -> bytes:
     """The flatbuffer; external data begins at byte `end` of the file."""
     builder = flatbuffers.Builder(1024)
     buffers = [_table(builder, "Buffer")]
-    for tensor in tensors:
+    for tensor in (t for subgraph in subgraphs for t in subgraph.tensors):
         if tensor.data is None:
             continue
         data = _stored(tensor.data, tensor.dtype)
@@ -94,8 +103,24 @@ def _flatbuffer(
         else:
             buffers.append(_table(builder, "Buffer", Data=builder.CreateByteVector(data)))
     numbers = iter(range(1, len(buffers)))
-    tables = [_tensor(builder, t, next(numbers) if t.data is not None else 0) for t in tensors]
-    names = sorted({o.op for o in operators})
+    names = sorted({o.op for subgraph in subgraphs for o in subgraph.operators})
+    tables = [_subgraph(builder, subgraph, names, numbers) for subgraph in subgraphs]
+    model = _table(
+        builder,
+        "Model",
+        OperatorCodes=_tables(builder, [_code(builder, name) for name in names]),
+        Subgraphs=_tables(builder, tables),
+        Buffers=_tables(builder, buffers),
+        SignatureDefs=_tables(builder, [_signature(builder, s) for s in signatures]),
+        Version=3,
+    )
+    builder.Finish(model, b"TFL3")
+    return bytes(builder.Output())
+
+
+def _subgraph(builder: Any, subgraph: FileSubgraph, names: Sequence[str], buffers: Iterator[int]) -> int:
+    """`names` are the operators of the model; `buffers` numbers the constants."""
+    tables = [_tensor(builder, t, next(buffers) if t.data is not None else 0) for t in subgraph.tensors]
     steps = [
         _table(
             builder,
@@ -104,28 +129,18 @@ def _flatbuffer(
             Outputs=_ints(builder, o.outputs),
             OpcodeIndex=names.index(o.op),
             **_options(builder, o),
+            **({"Intermediates": _ints(builder, o.intermediates)} if o.intermediates else {}),
         )
-        for o in operators
+        for o in subgraph.operators
     ]
-    subgraph = _table(
+    return _table(
         builder,
         "SubGraph",
         Tensors=_tables(builder, tables),
         Operators=_tables(builder, steps),
-        Inputs=_ints(builder, inputs),
-        Outputs=_ints(builder, outputs),
+        Inputs=_ints(builder, subgraph.inputs),
+        Outputs=_ints(builder, subgraph.outputs),
     )
-    model = _table(
-        builder,
-        "Model",
-        OperatorCodes=_tables(builder, [_code(builder, name) for name in names]),
-        Subgraphs=_tables(builder, [subgraph]),
-        Buffers=_tables(builder, buffers),
-        SignatureDefs=_tables(builder, [_signature(builder, s) for s in signatures]),
-        Version=3,
-    )
-    builder.Finish(model, b"TFL3")
-    return bytes(builder.Output())
 
 
 def fully_connected(inputs: int, outputs: int) -> bytes:

@@ -51,8 +51,11 @@ class Allowance:
     when: Callable[[OperatorView], bool] = always
 
 
-LOOPS = "TFLite Micro gives other sequences where a WHILE collects them, LiteRT decides"
-"""Seen in Keras' recurrent layers; the reason is not known."""
+OTHER_SHAPES = (
+    "TFLite Micro never resizes tensors: what changes its size with each iteration has the size that the file stores "
+    "(micro/kernels/slice.cc, concatenation.cc)"
+)
+"""Whatever comes of a WHILE then: `has_open_sizes` of the model file. LiteRT decides."""
 FLOAT_RATIO = "LiteRT rounds the ratio of the scales to float32 (kernels/activations.cc)"
 BIAS_OPTION = "LiteRT takes the bias for int64 unless the option quantized_bias_type says int32 (kernels/conv.cc)"
 NO_RESCALING = "TFLite Micro clamps and does not rescale (kernels/activations_common.cc)"

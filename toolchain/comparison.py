@@ -16,12 +16,13 @@ FLOAT_TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Difference:
-    """How two sets of outputs differ. `largest` is in quantised steps, or for floats a share of the output's range."""
+    """How two sets of outputs differ: by how many quantised steps at most where they are integers, by which share of
+    the output's range where they are floats."""
 
     elements: int
     differing: int
-    largest: float
-    is_float: bool
+    steps: float
+    share: float
     rows: int
 
     @property
@@ -30,28 +31,35 @@ class Difference:
 
     @property
     def passed(self) -> bool:
-        return self.largest <= FLOAT_TOLERANCE if self.is_float else self.exact
+        return self.steps == 0 and self.share <= FLOAT_TOLERANCE
 
     def __str__(self) -> str:
         if self.exact:
             return f"{self.rows} rows, all {self.elements:,} elements are the reference's"
-        unit = f"{self.largest:.1e} of the range" if self.is_float else f"{self.largest:.0f} steps"
-        return f"{self.rows} rows, {self.differing:,} of {self.elements:,} elements differ, by up to {unit}"
+        steps = [f"{self.steps:.0f} steps"] if self.steps else []
+        share = [f"{self.share:.1e} of the range"] if self.share else []
+        by = " and ".join(steps + share)
+        return f"{self.rows} rows, {self.differing:,} of {self.elements:,} elements differ, by up to {by}"
 
 
 def compare(found: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> Difference:
     """Compares outputs [rows, ...] with expected ones of the same shapes."""
     elements = differing = 0
-    largest = 0.0
+    steps = share = 0.0
     for got, want in zip(found, expected, strict=True):
         elements += got.size
         unequal = (got != want) & ~((got != got) & (want != want))
         differing += int(np.count_nonzero(unequal))
-        if unequal.any():
-            # Equal infinities have no distance: only what differs is measured.
-            gap = np.abs(got[unequal].astype(np.float64) - want[unequal].astype(np.float64))
-            finite = want[np.isfinite(want)].astype(np.float64) if want.dtype.kind == "f" else want
-            span = max(float(np.ptp(finite)), 1e-3) if want.dtype.kind == "f" and finite.size else 1.0
-            # A NaN on one side alone is as wrong as can be.
-            largest = max(largest, float(np.nan_to_num(gap, nan=np.inf).max()) / span)
-    return Difference(elements, differing, largest, found[0].dtype.kind == "f", len(found[0]))
+        if not unequal.any():
+            continue
+        # Equal infinities have no distance: only what differs is measured. A NaN on one side alone is as wrong as can
+        # be.
+        gap = np.abs(got[unequal].astype(np.float64) - want[unequal].astype(np.float64))
+        largest = float(np.nan_to_num(gap, nan=np.inf).max())
+        if want.dtype.kind != "f":
+            steps = max(steps, largest)
+            continue
+        finite = want[np.isfinite(want)].astype(np.float64)
+        span = max(float(np.ptp(finite)), 1e-3) if finite.size else 1.0
+        share = max(share, largest / span)
+    return Difference(elements, differing, steps, share, len(found[0]))

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TFLite file with other outputs: how any runtime is made to show its intermediate tensors."""
+"""A TFLite file as other runtimes are given it: with other outputs, so that they show their intermediate tensors."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import tflite
+
+from compiler.frontends.tflite import builtin_number
 
 SUBGRAPHS, OUTPUTS = 2, 2
 """The field numbers of Model.subgraphs and SubGraph.outputs in schema.fbs."""
@@ -36,3 +38,34 @@ def file_outputs(model: bytes) -> list[int]:
     """The tensors that the file has as outputs of its first subgraph."""
     graph = tflite.Model.GetRootAs(model, 0).Subgraphs(0)
     return [int(graph.Outputs(i)) for i in range(graph.OutputsLength())]
+
+
+def has_open_sizes(model: bytes) -> bool:
+    """Whether a WHILE's body has a SLICE whose sizes the file leaves open (-1 in the shape signature), because they
+    change with each iteration."""
+    file = tflite.Model.GetRootAs(model, 0)
+    bodies = {
+        _while_body(operator)
+        for graph in (file.Subgraphs(i) for i in range(file.SubgraphsLength()))
+        for operator in _operators(file, graph, tflite.BuiltinOperator.WHILE)
+    }
+    for number in bodies:
+        graph = file.Subgraphs(number)
+        for operator in _operators(file, graph, tflite.BuiltinOperator.SLICE):
+            tensor = graph.Tensors(operator.Outputs(0))
+            if any(tensor.ShapeSignature(i) < 0 for i in range(tensor.ShapeSignatureLength())):
+                return True
+    return False
+
+
+def _operators(file: tflite.Model, graph: tflite.SubGraph, code: int) -> Iterator[tflite.Operator]:
+    for operator in (graph.Operators(i) for i in range(graph.OperatorsLength())):
+        if builtin_number(file.OperatorCodes(operator.OpcodeIndex())) == code:
+            yield operator
+
+
+def _while_body(operator: tflite.Operator) -> int:
+    options = tflite.WhileOptions()
+    table = operator.BuiltinOptions()
+    options.Init(table.Bytes, table.Pos)
+    return int(options.BodySubgraphIndex())

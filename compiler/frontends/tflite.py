@@ -166,7 +166,7 @@ class _Reader:
         if not 0 <= table.OpcodeIndex() < self.model.OperatorCodesLength():
             raise _damaged(self.name, f"operator {index} has code {table.OpcodeIndex()}")
         code = self.model.OperatorCodes(table.OpcodeIndex())
-        number = max(_builtin_code(code), code.DeprecatedBuiltinCode())
+        number = builtin_number(code)
         op = _BUILTINS.get(number, f"BUILTIN:{number}")
         if op == "CUSTOM":
             op = f"CUSTOM:{_text(code.CustomCode())}"
@@ -205,11 +205,12 @@ class _Reader:
         return {}, {}
 
 
-def _builtin_code(code: Any) -> int:
-    """The field `builtin_code`. The accessor of the same name answers with the older field for numbers below 127;
-    TFLite takes the larger of both (schema_utils.cc)."""
+def builtin_number(code: Any) -> int:
+    """The builtin that an operator code stands for: the larger of the field `builtin_code` and the older one, as TFLite
+    takes it (schema_utils.cc). The accessor of that name answers with the older field for numbers below 127."""
     offset = code._tab.Offset(_BUILTIN_CODE_SLOT)
-    return int(code._tab.Get(flatbuffers.number_types.Int32Flags, offset + code._tab.Pos)) if offset else 0
+    newer = code._tab.Get(flatbuffers.number_types.Int32Flags, offset + code._tab.Pos) if offset else 0
+    return max(int(newer), int(code.DeprecatedBuiltinCode()))
 
 
 def _options(table: Any) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -37,9 +38,14 @@ def lstm(draft: Draft, index: int, x: FileTensor) -> bool:
     operands[CELL] = draft.variable((batches, units), "int16" if quantized else "float32", cell_scale)
     y = draft.add((batches, steps, units), x.dtype, hidden)
     options = {"FusedActivationFunction": 4, "CellClip": float(draft.choice(0.0, 1.5))}
-    return draft.operator(
-        "UNIDIRECTIONAL_SEQUENCE_LSTM", operands, (y,), "UnidirectionalSequenceLSTMOptions", **options
-    )
+    draft.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", operands, (y,), "UnidirectionalSequenceLSTMOptions", **options)
+    if x.dtype == "int8":
+        # LiteRT wants five, of which it takes the last one's quantisation for the hidden state's.
+        first = len(draft.tensors)
+        draft.tensors += [FileTensor(f"t{first + i}", (), "int16", 2.0**-12) for i in range(4)]
+        draft.tensors.append(FileTensor(f"t{first + 4}", (), "int8", hidden.scale))
+        draft.operators[-1] = replace(draft.operators[-1], intermediates=tuple(range(first, first + 5)))
+    return True
 
 
 def svdf(draft: Draft, index: int, x: FileTensor) -> bool:
