@@ -40,8 +40,6 @@ def machine_command(emulator: Emulator, elf: Path, serial: str) -> list[str]:
     command = [str(find_emulator(emulator)), "-machine", emulator.machine, *emulator.options]
     if emulator.cpu:
         command += ["-cpu", emulator.cpu]
-    if emulator.system.startswith("qemu-system-riscv"):
-        command += ["-bios", "none"]
     command += ["-nodefaults", "-display", "none", "-no-reboot", "-kernel", str(elf)]
     return [*command, *["-serial", "null"] * emulator.serial, "-serial", serial]
 

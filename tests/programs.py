@@ -195,8 +195,6 @@ def _link_script(entries: Sequence[Entry], flash: Memory, ram: Memory) -> str:
 def _command(board: Board, elf: str) -> list[str]:
     emulator = board.emulator
     command = [emulator.system, "-M", emulator.machine, "-display", "none", "-monitor", "none", "-serial", "none"]
-    if emulator.system.startswith("qemu-system-riscv"):
-        command += ["-bios", "none"]
     command += emulator.options
     if emulator.cpu:
         command += ["-cpu", emulator.cpu]

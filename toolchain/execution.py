@@ -106,7 +106,8 @@ class _OnHost:
 
 
 def roomy_board(board: Board) -> Board:
-    """The emulator's board with the most RAM among those of the same core, or of the same instruction set."""
+    """The emulator's board with the most RAM, of the same core where that has more than the board, else of the same
+    instruction set."""
     boards = [load_board(name) for name in board_names()]
     alike = [b for b in boards if b.core.isa == board.core.isa and b.emulator.native]
-    return max(alike, key=lambda b: (b.core == board.core, b.ram.size))
+    return max(alike, key=lambda b: (b.ram.size > board.ram.size, b.core == board.core, b.ram.size))

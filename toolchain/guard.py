@@ -43,8 +43,9 @@ _ARM = {
 }
 """Cortex-M0 has none. On Cortex-M0+ a region would hide the report: a fault while HardFault is entered locks up."""
 
-_RISCV_START_UPS = ("riscv", "esp32c3")
-"""Standard cores: SiFive E31 (FE310-G002 manual, 8 regions), ESP32-C3 (technical reference manual, 16 regions)."""
+_RISCV_START_UPS = ("riscv", "esp32c3", "ibex")
+"""Standard cores: SiFive E31 (FE310-G002 manual, 8 regions), ESP32-C3 (technical reference manual, 16 regions), Ibex as
+OpenTitan has it (Ibex reference guide, 16 regions)."""
 
 
 def guard_of(board: Board) -> Guard:

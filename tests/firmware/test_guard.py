@@ -44,6 +44,7 @@ BOARDS = {
     "qemu_m55": Protection.LIMIT,
     "qemu_rv32imac": Protection.PMP,
     "hifive1b": Protection.PMP,
+    "opentitan": Protection.PMP,
 }
 
 

@@ -40,7 +40,7 @@ def test_every_board_loads(name: str) -> None:
 def test_required_boards_exist() -> None:
     required = "ch32v003 ch32v203 ch32v307 bluepill netduinoplus2 stm32vldiscovery microbit nucleo_f446 nucleo_h743"
     emulated = "m0 m3 m4 m4f m7 m33 m55 rv32imac rv32imafc rv32ec"
-    wanted = {*required.split(), "nrf52840dk", "pico", *(f"qemu_{core}" for core in emulated.split())}
+    wanted = {*required.split(), "nrf52840dk", "opentitan", "pico", *(f"qemu_{core}" for core in emulated.split())}
     assert wanted <= set(board_names())
 
 
