@@ -173,9 +173,8 @@ def firmware(site: Site, bundle: Bundle, layout: Layout, options: FirmwareOption
 
 
 def checked_kernels(site: Site, bundle: Bundle, options: FirmwareOptions) -> tuple[str, ...]:
-    """The kernels behind which the stack's guard is looked at: all, where it is but a canary. RV32E parts have no room
-    for it."""
-    seen_late = guard_of(site.board).protection is Protection.CANARY and site.board.core.llvm_abi != "ilp32e"
+    """The kernels behind which the stack's guard is looked at: all, where it is but a canary."""
+    seen_late = guard_of(site.board).protection is Protection.CANARY
     if not seen_late or options.application == "none" or options.counts_cycles:
         return ()
     return tuple(dict.fromkeys(kernel for model in bundle.models for kernel in model.kernels))

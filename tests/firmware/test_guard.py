@@ -26,7 +26,7 @@ from toolchain.guard import Protection, guard_of
 from toolchain.options import FirmwareOptions
 from toolchain.report import read_report
 from toolchain.stack import StackBound, stack_bound
-from toolchain.target import target_of
+from toolchain.target import settings_of, target_of
 
 TOO_DEEP = """
 extern void touch(volatile uint8_t *p, uint32_t n);
@@ -70,11 +70,11 @@ def test_hardware_stops_an_overflow(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert told.startswith("stack overflow: ") and "dispatch 1 of fake: SOFTMAX" in told
 
 
-@pytest.mark.parametrize("name", ("microbit", "pico", "longan_nano", "ch32v307"))
+@pytest.mark.parametrize("name", ("microbit", "pico", "longan_nano", "ch32v003", "ch32v307"))
 def test_a_canary_is_looked_at_behind_each_kernel(tmp_path: Path, name: str) -> None:
     board, file = load_board(name), ROOT / "models" / "mnist_nano_int8.tflite"
     assert guard_of(board).protection is Protection.CANARY
-    model = compile_model(Model(file.name, file.read_bytes()), target_of(board.core))
+    model = compile_model(Model(file.name, file.read_bytes()), target_of(board.core), settings=settings_of(board))
     result = build_firmware(board, model, tmp_path, FirmwareOptions())
     symbols = Symbols(result.runs)
     with booted(board, result.runs) as (console, emulation):
