@@ -10,8 +10,11 @@ from pathlib import PurePath
 _HEADERS = re.compile(
     "assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign|stdarg|stdatomic|"
     "stdbit|stdbool|stdckdint|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|threads|time|uchar|wchar|wctype"
+    "|alloca|dirent|fcntl|malloc|memory|newlib|picolibc|pthread|reent|sched|search|strings|unistd"
+    "|firmware"
 )
-"""ISO C23, 7.1.2: the generated <prefix>.h would be included in place of these."""
+"""The generated <prefix>.h would be included in place of these: ISO C23, 7.1.2; what headers of the C libraries include
+in their turn, and POSIX; the firmware's own interface."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,6 @@ class Model:
 
 
 def c_prefix(stem: str) -> str:
-    """A file name without its suffix as a C identifier that is not the name of a header of the C library."""
+    """A file name without its suffix as a C identifier that is not the name of another header."""
     identifier = re.sub(r"\W", "_", stem, flags=re.ASCII).lower()
     return identifier if identifier[:1].isalpha() and not _HEADERS.fullmatch(identifier) else f"model_{identifier}"

@@ -122,7 +122,7 @@ def test_quiet_prints_the_sizes_alone(fresh: Checkout) -> None:
     assert [line.split()[0] for line in found.out.splitlines()] == ["flash", "code", "RAM", "arena"]
 
 
-@pytest.mark.parametrize("name", ["stdint", "a\"b\\c'd $x %s ??="])
+@pytest.mark.parametrize("name", ["stdint", "test", "a\"b\\c'd $x %s ??="])
 def test_any_name_of_a_model(checkout: Checkout, name: str) -> None:
     model = checkout.model(f"{name}.tflite", (checkout.root / "models" / "mnist_nano_int8.tflite").read_bytes())
     found = checkout.run("board=qemu_m3", model, "run")

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from boards.board import Board, Memory
 from boards.loader import load_board
 from compiler import artifact
-from compiler.artifact import CompiledModel
+from compiler.artifact import CompiledModel, Port
+from compiler.graph import DType
 from qemu.console import DeviceError
 from tests.firmware.emulated import booted
-from tests.firmware.fake import expected, fake_model
+from tests.firmware.fake import expected, fake_model, input_port
 from tests.firmware.fake_state import expected as expected_state
 from tests.firmware.fake_state import state_model
 from toolchain.firmware import FirmwareResult, build_firmware
@@ -89,6 +91,26 @@ def test_an_overwritten_input_is_kept_where_there_is_room(tmp_path: Path) -> Non
         console.infer(3, 2)
         assert console.outputs() == expected(image).tobytes()
         assert console.self_test().failure is None
+
+
+def test_a_copy_of_inputs_with_elements_of_several_sizes_holds_all_their_bytes(tmp_path: Path) -> None:
+    board = load_board("qemu_m3")
+    getters = "int32_t *fake_input_1(void) { return (int32_t *)(fake_arena + 36); }"
+    getters += "int8_t *fake_input_2(void) { return (int8_t *)(fake_arena + 40); }"
+    wide = Port("fake_input_1", "wide", DType.INT32, (1,), 4, 36, (), ())
+    odd = Port("fake_input_2", "odd", DType.INT8, (1, 3), 3, 40, (), ())
+    model = fake_model(board, tmp_path, body="fake_arena[0] = 99;", extra=getters, overwrites=True, vectors=())
+    result = build(board, replace(model, inputs=(wide, input_port(), odd)), tmp_path)
+    with result.elf.open("rb") as file:
+        symbols = ELFFile(file).get_section_by_name(".symtab")
+        (kept,) = symbols.get_symbol_by_name("kept_input")
+    assert 4 + 32 + 3 <= kept["st_size"] < 4 + 32 + 3 + 4
+    sent = bytes([1, 2, 3, 4, *range(32), 5, 6, 7])
+    with booted(board, result.runs) as (console, _):
+        console.load(sent)
+        console.infer(3, 2)
+        assert console.outputs() == expected(np.arange(32, dtype=np.int8)).tobytes()
+        assert "".join(console.command("db print")).replace("m-buffer", "").replace("-", "") == sent.hex().upper()
 
 
 def test_an_overwritten_input_without_room_allows_one_run(tmp_path: Path) -> None:

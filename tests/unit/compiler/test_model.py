@@ -17,6 +17,8 @@ from compiler.model import c_prefix
         ("stdint", "model_stdint"),
         ("String", "model_string"),
         ("main", "main"),
+        ("strings", "model_strings"),
+        ("Firmware", "model_firmware"),
     ),
 )
 def test_names_in_c(stem: str, prefix: str) -> None:
