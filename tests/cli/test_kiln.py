@@ -42,7 +42,22 @@ class Machine:
         self.bin.mkdir()
         for name in ("kiln", "requirements.lock", "requirements-dev.lock", "requirements-oracle.lock"):
             shutil.copy(ROOT / name, self.root / name)
-        for name in ("sh", "dirname", "readlink", "cat", "cksum", "mkdir", "cp", "mv", "rm", "tail", "env", "true"):
+        for name in (
+            "sh",
+            "dirname",
+            "readlink",
+            "cat",
+            "cksum",
+            "mkdir",
+            "cp",
+            "mv",
+            "rm",
+            "tail",
+            "env",
+            "true",
+            "flock",
+            "sleep",
+        ):
             (self.bin / name).symlink_to(str(shutil.which(name)))
         self.put("id", f"#!/bin/sh\necho {user}\n")
 
@@ -184,6 +199,25 @@ def test_a_second_run_goes_straight_to_scons(machine: Machine) -> None:
     assert steps(calls) == ["venv", "requirements.lock", "SCons"]
     code, printed, calls = machine.kiln("board=ch32v", "run")
     assert (code, printed, calls) == (0, "", ["python -P -m SCons board=ch32v run"])
+
+
+@pytest.mark.parametrize("arguments", [("boards",), ("test",)])
+def test_two_at_once_set_up_once(machine: Machine, arguments: tuple[str, ...]) -> None:
+    machine.put_all(*FOR_TESTS)
+    machine.put("python3", STAND_IN.replace("#!/bin/sh\n", "#!/bin/sh\ncase $* in *pip*) sleep 1 ;; esac\n"))
+    machine.calls.write_text("")
+    environment = {"PATH": str(machine.bin), "CALLS": str(machine.calls)}
+    command = [str(machine.root / "kiln"), *arguments]
+    both = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(2)
+    ]
+    printed = [one.communicate(timeout=60)[0] for one in both]
+    assert [one.returncode for one in both] == [0, 0], printed
+    calls = [line for line in machine.calls.read_text().splitlines() if " -c " not in line and "-print-" not in line]
+    done = steps(calls)
+    assert done.count("requirements.lock") == 1 and done.count("venv") == (2 if arguments == ("test",) else 1), done
+    assert done.count("SCons" if arguments == ("boards",) else "pytest") == 2
 
 
 def test_from_another_folder_scons_is_sent_to_the_project(machine: Machine, tmp_path: Path) -> None:
