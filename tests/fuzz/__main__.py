@@ -31,7 +31,8 @@ def main() -> int:
     for start in count(given.first, STEP):
         if given.count is not None and start >= given.first + given.count:
             break
-        seeds = range(start, start + STEP)
+        end = start + STEP if given.count is None else min(start + STEP, given.first + given.count)
+        seeds = range(start, end)
         told = [line for oracle in oracles for line in contradictions(seeds, oracle)[0]]
         for core in given.core or ["host"]:
             with tempfile.TemporaryDirectory() as folder:
