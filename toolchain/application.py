@@ -69,7 +69,8 @@ def _flags(compiler: Compiler, directory: Path, source: Path) -> tuple[str, ...]
     given = os.path.relpath(directory.resolve(), compiler.directory)
     prefixes = [f"-ffile-prefix-map={path}={directory.resolve().name}" for path in (directory.resolve(), given)]
     plus = C_PLUS_PLUS_FLAGS if source.suffix in C_PLUS_PLUS else ()
-    return ("-g", "-Iinclude", f"-I{given}", *prefixes, *plus, *compiler.libc_flags())
+    # errno is the one thread's where libc has it so; without this its place would be looked up in a table of offsets.
+    return ("-g", "-ftls-model=local-exec", "-Iinclude", f"-I{given}", *prefixes, *plus, *compiler.libc_flags())
 
 
 def _forbidden_calls(compiler: Compiler, path: Path) -> Iterator[str]:

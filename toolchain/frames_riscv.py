@@ -25,12 +25,12 @@ from toolchain.frames import (
     with_register,
 )
 
-RA, SP, GP = "x1", "x2", "x3"
+RA, SP, GP, T0 = "x1", "x2", "x3", "x5"
 BRANCHES = ("beq", "bne", "blt", "bge", "bltu", "bgeu", "c.beqz", "c.bnez")
 STORES = re.compile(r"^(c\.)?(sb|sh|sw|swsp|fsw|fsd|fswsp|fsdsp)$")
 INDEXED = re.compile(r"^(-?\d+)\((x\d+)\)$")
 CALLER_SAVED = tuple(f"x{n}" for n in (1, *range(5, 8), *range(10, 18), *range(28, 32)))
-SAVED_RETURN = ("x5", ReturnAddress())
+SAVED_RETURN = (T0, ReturnAddress())
 NATURAL_ALIGNMENT = 4
 
 
@@ -57,7 +57,8 @@ class RiscvFrames:
         if mnemonic in ("jalr", "c.jr", "c.jalr"):
             return self._register_flow(instruction, parts, state)
         if mnemonic == "jal":
-            return Flow.INDIRECT_CALL, ()
+            # A prologue of libgcc's (-msave-restore): part of the function that it comes back to.
+            return (Flow.JUMP if parts[0] == T0 else Flow.INDIRECT_CALL), targets
         if mnemonic in ("mret", "ebreak", "c.ebreak", "unimp", "c.unimp"):
             return (Flow.RETURN if mnemonic == "mret" else Flow.STOP), ()
         return Flow.NEXT, ()
@@ -87,6 +88,8 @@ class RiscvFrames:
             # libgcc's division keeps its return address in t0, which its own callees leave alone.
             kept = {k: v for k, v in state.registers.items() if k not in CALLER_SAVED or (k, v) == SAVED_RETURN}
             yield State(state.depth, kept)
+        elif mnemonic == "jal" and parts[0] == T0:
+            yield with_register(state, T0, Constant(instruction.address + instruction.size))
         elif flow is not Flow.NEXT or STORES.match(mnemonic) or not parts[0].startswith("x"):
             yield state
         else:
