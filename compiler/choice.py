@@ -181,10 +181,11 @@ def _reduced(options: Sequence[Sequence[_Option]], chosen: list[Lowered], costs:
 
 
 def _moved(options: Sequence[Sequence[_Option]], chosen: list[Lowered], kernel: str) -> list[Lowered]:
-    """All operators that can have a kernel with no other have it."""
+    """All operators that can have a kernel with no other but those in use have it."""
+    used = {kernel, *(name for lowered in chosen for name in lowered.code)}
     moved = []
     for each, before in zip(options, chosen, strict=True):
-        fitting = [o for o in each if o.lowered.code.keys() == {kernel}]
+        fitting = [o for o in each if kernel in o.lowered.code and o.lowered.code.keys() <= used]
         moved.append(min(fitting, key=lambda o: o.flash).lowered if fitting else before)
     return moved
 

@@ -40,11 +40,6 @@ def has_int32_bias(view: OperatorView) -> bool:
     return bias is not None and bias.dtype is DType.INT32
 
 
-def is_hybrid_with_one_scale(view: OperatorView) -> bool:
-    weights = view.input(1)
-    return weights.dtype is DType.INT8 and len(weights.quant.scales) == 1 and view.output().shape[-1] > 1
-
-
 @dataclass(frozen=True)
 class Allowance:
     """A difference from a runtime whose kernel is not the contract: in outputs of `dtype`, by up to `most` quantised
@@ -96,12 +91,6 @@ EXPECTED: dict[tuple[str, str], tuple[Allowance, ...]] = {
         ),
     ),
     ("litert", "CONV_2D"): (Allowance(DType.INT16, None, BIAS_OPTION, has_int32_bias),),
-    ("litert", "DEPTHWISE_CONV_2D"): (
-        Allowance(
-            DType.FLOAT32, None, "LiteRT reads a scale for each channel where there is one (kernels/depthwise_conv.cc)",
-            is_hybrid_with_one_scale,
-        ),
-    ),
     ("litert", "FULLY_CONNECTED"): (
         Allowance(DType.INT16, None, BIAS_OPTION, has_int32_bias),
         *(

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -72,8 +72,9 @@ def generate_objects(program: Program, target: Target) -> tuple[ObjectFile, ...]
         known = kernels.setdefault(call.kernel.name, call.kernel)
         if known != call.kernel:
             raise ValueError(f"two kernels are named {call.kernel.name}: {known} and {call.kernel}")
-    units = [_kernel_unit(kernels[name], target) for name in sorted(kernels)]
-    units.append(_main_unit(program, target))
+    built = {name: _built(kernels[name], target) for name in sorted(kernels)}
+    units = [_kernel_unit(f) for f in built.values()]
+    units.append(_main_unit(_trimmed(program, built), target))
     compiled = generate(units, target)
     return tuple(
         ObjectFile(unit.name, done.data, unit.ir, done.assembly) for unit, done in zip(units, compiled, strict=True)
@@ -97,18 +98,37 @@ def _layout(target: Target) -> str:
     return _LAYOUT_RV32E if target.abi == "ilp32e" else _LAYOUTS["thumb" if target.is_arm else "riscv32"]
 
 
-def _kernel_unit(kernel: Kernel, target: Target) -> Unit:
+def _built(kernel: Kernel, target: Target) -> KernelFunction:
     module = _new_module(kernel.name, target)
     f = KernelFunction(module, kernel, target.pointer_bytes)
     kernel.build(f)
     f.return_void()
     f.function.section = f".text.{kernel.name}"
-    return Unit(kernel.name, str(module), kernel.options)
+    return f
+
+
+def _kernel_unit(f: KernelFunction) -> Unit:
+    return Unit(f.kernel.name, str(f.module), f.kernel.options)
+
+
+def _trimmed(program: Program, built: Mapping[str, KernelFunction]) -> Program:
+    """With the arguments that kernels read, in the order of their tables."""
+
+    def trimmed(calls: tuple[BoundCall, ...]) -> tuple[BoundCall, ...]:
+        return tuple(replace(call, arguments=_read(call, built[call.kernel.name])) for call in calls)
+
+    reset = None if program.reset is None else trimmed(program.reset)
+    return replace(program, steps=tuple(trimmed(step) for step in program.steps), reset=reset)
+
+
+def _read(call: BoundCall, f: KernelFunction) -> tuple[int | ArenaAddress | Constant, ...]:
+    arguments = dict(zip(call.kernel.parameters, call.arguments, strict=True))
+    return tuple(arguments[name] for name in f.read)
 
 
 def kernel_digest(kernel: Kernel, target: Target) -> str:
     """A digest of what LLVM is given for a kernel."""
-    unit = _kernel_unit(kernel, target)
+    unit = _kernel_unit(_built(kernel, target))
     return hashlib.sha256(f"{unit.options}\n{unit.ir}".encode()).hexdigest()[:16]
 
 

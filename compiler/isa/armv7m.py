@@ -14,7 +14,7 @@ from compiler.kernels.scalar.families import ScalarIsa
 from compiler.kernels.winograd.lowering_scalar import WinogradForms, WinogradShape
 from compiler.target import FloatUnit, Target
 
-_CORE = ScalarCore(
+CORE = ScalarCore(
     multiplier=Multiplier.HIGH,
     unsigned_inputs=False,
     unsigned_weights=False,
@@ -30,7 +30,7 @@ _BLOCKING = Blocking(
     pairs=(BlockShape(2, 2, 28, 8, 9, 30, depth=2),),
     reach=4095,
 )
-_DEPTHWISE = DepthwiseBlocking(
+DEPTHWISE = DepthwiseBlocking(
     weights=Weights.ROW,
     unrolled=9,
     copies=(4, 5, 3, 2, 1),
@@ -46,7 +46,7 @@ _WINOGRAD = WinogradForms(
         WinogradShape(*shape)
         for shape in ((4, 2, 2), (4, 4, 1), (4, 2, 1), (2, 2, 2), (2, 2, 1), (4, 2, 2, 1), (4, 2, 2, 2))
     ),
-    flags=_CORE.options.flags,
+    flags=CORE.options.flags,
     weight=1,
     value=1,
     product=1,
@@ -57,4 +57,4 @@ _WINOGRAD = WinogradForms(
 
 
 def isa(target: Target) -> ScalarIsa:
-    return ScalarIsa("armv7m", _CORE, _BLOCKING, _DEPTHWISE, _WINOGRAD, target.float_unit is not FloatUnit.NONE)
+    return ScalarIsa("armv7m", CORE, _BLOCKING, DEPTHWISE, _WINOGRAD, target.float_unit is not FloatUnit.NONE)

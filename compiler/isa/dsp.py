@@ -6,11 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from compiler.codegen.builder import Function, Value
+from compiler.isa import armv7m
 from compiler.kernels.dsp.depthwise_lowering import lower_depthwise_conv_2d
 from compiler.kernels.dsp.instructions import extend_quad, multiply_high_add, saturate, smlad
 from compiler.kernels.dsp.patch_lowering import lower_conv_2d, lower_fully_connected
 from compiler.kernels.kernel import CompileOptions, Lowered
 from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected
+from compiler.kernels.scalar.depthwise_lowering import packed_lowerings
 from compiler.kernels.winograd import lowering_dsp as winograd_lowering_dsp
 from compiler.target import FloatUnit, Target
 
@@ -33,7 +35,9 @@ class Dsp:
     def depthwise_conv_2d(self, layer: DepthwiseConv2D) -> Lowered:
         if layer.window.input_channels == 1:
             return lower_conv_2d(_as_conv_2d(layer))
-        return lower_depthwise_conv_2d(layer)
+        lowered = lower_depthwise_conv_2d(layer)
+        packed = packed_lowerings(armv7m.CORE, armv7m.DEPTHWISE, layer)
+        return replace(lowered, alternatives=(*lowered.alternatives, *packed))
 
     def fully_connected(self, layer: FullyConnected) -> Lowered:
         return lower_fully_connected(layer)

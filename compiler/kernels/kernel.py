@@ -77,6 +77,11 @@ class Kernel(ABC):
         """An estimate of the code's size, for the choice of kernels."""
         return 1000
 
+    @property
+    def lean(self) -> bool:
+        """Whether tables hold only what the code reads, in the order in which that is built."""
+        return False
+
     @abstractmethod
     def build(self, f: KernelFunction) -> None:
         """Emits the body; the return is added behind it."""
@@ -89,6 +94,8 @@ class KernelFunction(Function):
     def __init__(self, module: ir.Module, kernel: Kernel, entry_bytes: int = 4) -> None:
         super().__init__(module, kernel.name, [PTR])
         self.kernel, self.entry_bytes = kernel, entry_bytes
+        self.read: dict[str, int] = {} if kernel.lean else {name: i for i, name in enumerate(kernel.parameters)}
+        """The parameters with their positions in the table: of a lean kernel, those that were read so far."""
         self._parked: ir.Value | None = None
 
     def park_table(self) -> None:
@@ -100,7 +107,9 @@ class KernelFunction(Function):
         return self.load(PTR, self._parked) if self._parked is not None else self.arguments[0]
 
     def _entry(self, parameter: str) -> int:
-        return self.entry_bytes * self.kernel.parameters.index(parameter)
+        if self.kernel.lean and parameter in self.kernel.parameters:
+            self.read.setdefault(parameter, len(self.read))
+        return self.entry_bytes * self.read[parameter]
 
     def integer(self, parameter: str) -> ir.Value:
         """The i32 value of a table entry."""

@@ -31,8 +31,7 @@ def main() -> int:
     for start in count(given.first, STEP):
         if given.count is not None and start >= given.first + given.count:
             break
-        end = start + STEP if given.count is None else min(start + STEP, given.first + given.count)
-        seeds = range(start, end)
+        seeds = range(start, start + STEP)
         told = [line for oracle in oracles for line in contradictions(seeds, oracle)[0]]
         for core in given.core or ["host"]:
             with tempfile.TemporaryDirectory() as folder:

@@ -10,14 +10,17 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.kernels import packed_records
 from compiler.kernels.compact import compact as as_compact
 from compiler.kernels.dsp.patch_gather import Gather, Source
 from compiler.kernels.dsp.patch_matrix import PatchMatrix
 from compiler.kernels.dsp.patch_weights import WORDS_LIMIT, Matrix, PackedWeights, WeightForm, pack
-from compiler.kernels.dsp.requantize import Records
+from compiler.kernels.dsp.requantize import Records, Requantizer
 from compiler.kernels.dsp.row_ring import RingPlan
 from compiler.kernels.kernel import INPUT, OUTPUT, Argument, Constant, KernelCall, Lowered, Overlap, Place, Role
 from compiler.kernels.overlap import elementwise, from_ring, of_groups
+from compiler.kernels.packed_records import Word
+from compiler.kernels.portable.unpack import unpacked
 from compiler.kernels.problems import Conv2D, FullyConnected, Window
 
 _UNROLLS = (8, 10, 9, 7, 6, 5, 4, 3, 2, 1)
@@ -155,6 +158,7 @@ def _lower(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int
     if _reads_in_place(made[0], matrix):
         made += [_lower_packed(matrix, weights, pixels, way_of, macs, direct=True) for weights in packed]
     made += _compact(matrix, packed[small], pixels, way_of, macs)
+    made += _unpacked(matrix, pixels, way_of, macs)
     return replace(made[0], alternatives=tuple(made[1:]))
 
 
@@ -163,20 +167,73 @@ def _compact(
 ) -> list[Lowered]:
     """Kernels without anything unrolled, one pixel at a time: with the records as they are, and in forms that more
     layers share."""
-    records, at_once = weights.records, 1
+    records, way = weights.records, partial(_rolled_way, way_of)
     forms = [records] if records.form.tie or records.form.exact else [records, _with_tie(records)]
     return [
-        _lower_packed(matrix, replace(weights, records=form), pixels, lambda _: _rolled(way_of(at_once)), macs,
-                      compact=True, alike=alike)
+        _lower_packed(matrix, replace(weights, records=form), pixels, way, macs, compact=True, alike=alike)
         for form in forms
         for alike in sorted({False, records.alike})
-    ]  # fmt: skip
+    ]
 
 
-def _with_tie(records: Records) -> Records:
+def _unpacked(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int) -> list[Lowered]:
+    """As `_compact`, with records that are packed in flash: in the shortest form that is exact."""
+    flat = matrix.weights.reshape(matrix.channels, -1)
+    short = packed_records.shortened(flat, matrix.bias, matrix.input_zero_point, matrix.requantization)
+    if short is None:
+        return []
+    r = short.requantization
+    weights = np.where(short.constant[:, None, None], 0, matrix.weights).astype(matrix.weights.dtype)
+    matrix = replace(matrix, weights=weights, bias=short.bias, requantization=r)
+    made: list[Lowered | None] = []
+    for joins in (True, False):
+        packed = pack(matrix, words=False, joins=joins, settles=False)
+        records = packed.records
+        if records.form.exact or records.alike:
+            continue
+        forms = [records]
+        if not records.form.tie and r.minimum >= r.zero_point and records.form.shift is not None:
+            forms.append(_with_tie(records, np.int64(1) << records.scales - 1))
+        made += [_unpacked_form(matrix, replace(packed, records=form), pixels, way_of, macs) for form in forms]
+        if packed.form is WeightForm.BYTES:
+            break
+    return [one for one in made if one is not None]
+
+
+def _unpacked_form(
+    matrix: Matrix, weights: PackedWeights, pixels: int, way_of: Callable[[int], _Way], macs: int
+) -> Lowered | None:
+    words = _words_of(weights.records.form)
+    packed = packed_records.pack(weights.records.words, words)
+    way = partial(_rolled_way, way_of)
+    lowered = _lower_packed(matrix, weights, pixels, way, macs, compact=True, alike=False)
+    kernel = lowered.calls[0].kernel
+    assert isinstance(kernel, PatchMatrix)
+    return None if packed is None or kernel.overlap else unpacked(lowered, "records", packed, words)
+
+
+def _words_of(form: Requantizer) -> tuple[Word, ...]:
+    """What the fields of records are."""
+    common = form.shift is not None
+    kinds = {
+        "bias": Word.BIAS,
+        "multiplier": Word.MULTIPLIER,
+        "offset": Word.ROUNDING,
+        "scale": Word.EXPONENT if common else Word.SHARED,
+        "shift": Word.EXPONENT,
+        "tie": Word.TIE if common else Word.SHARED,
+    }
+    return tuple(kinds.get(field, Word.SHARED) for field in form.fields)
+
+
+def _with_tie(records: Records, ties: int | NDArray[np.int64] = 0) -> Records:
     """The same in a form that corrects ties, of which there need not be any."""
     form = replace(records.form, tie=True)
-    return Records(form, np.insert(records.words, form.fields.index("tie"), 0, 1), records.scales)
+    return Records(form, np.insert(records.words, form.fields.index("tie"), ties, 1), records.scales)
+
+
+def _rolled_way(way_of: Callable[[int], _Way], at_once: int) -> _Way:
+    return _rolled(way_of(at_once))
 
 
 def _rolled(way: _Way) -> _Way:

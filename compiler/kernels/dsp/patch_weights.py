@@ -82,31 +82,32 @@ class PackedWeights:
         return np.pad(self.data, ((0, 0), (0, quads - self.data.shape[1]), (0, 0)))
 
 
-def pack(matrix: Matrix, words: bool) -> PackedWeights:
-    """The weights as WORDS, or in the cheapest of the other forms that is exact."""
+def pack(matrix: Matrix, words: bool, joins: bool = True, settles: bool = True) -> PackedWeights:
+    """The weights as WORDS, or in the cheapest of the other forms that is exact, which is BYTES unless it `joins`.
+    `settles`: as for `plan`."""
     flat = matrix.weights.reshape(matrix.channels, -1)
     low, high = accumulator_bounds(flat, matrix.bias, matrix.input_zero_point)
     bias = folded_bias(flat, matrix.bias, matrix.input_zero_point)
     quads = _quads(matrix)
     if words:
-        records = plan(matrix.requantization, bias, low, high, 12, folding=_WORDS_FOLDING)
+        records = plan(matrix.requantization, bias, low, high, 12, folding=_WORDS_FOLDING, settles=settles)
         values = quads.astype(np.int64)[:, :, list(_BUFFER_ORDER)]
         values = values if records.form.scaled else values << records.scales[:, None, None]
         return PackedWeights(WeightForm.WORDS, values.astype("<i2"), records)
-    return _joined(matrix, quads, bias, low, high) or PackedWeights(
-        WeightForm.BYTES, quads.astype("i1"), plan(matrix.requantization, bias, low, high, 15)
+    return (joins and _joined(matrix, quads, bias, low, high, settles)) or PackedWeights(
+        WeightForm.BYTES, quads.astype("i1"), plan(matrix.requantization, bias, low, high, 15, settles=settles)
     )
 
 
 def _joined(
-    matrix: Matrix, quads: NDArray[Any], bias: Int64Array, low: Int64Array, high: Int64Array
+    matrix: Matrix, quads: NDArray[Any], bias: Int64Array, low: Int64Array, high: Int64Array, settles: bool
 ) -> PackedWeights | None:
     upper, lower = quads[:, :, 0::2].astype(np.int64), quads[:, :, 1::2].astype(np.int64)
     pairs = 256 * upper - lower
     if matrix.run % 4 or lower.min() < -127 or pairs.min() < -(1 << 15) or pairs.max() >= 1 << 15:
         return None
     start = (bias - 128 * upper.sum((1, 2)) << _JOINED_BITS) - lower.sum((1, 2))
-    records = plan(matrix.requantization, start, low, high, 17, carried=_JOINED_BITS)
+    records = plan(matrix.requantization, start, low, high, 17, carried=_JOINED_BITS, settles=settles)
     return None if records.form.exact else PackedWeights(WeightForm.JOINED, pairs.astype("<i2"), records)
 
 

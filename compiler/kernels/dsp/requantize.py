@@ -128,6 +128,7 @@ def plan(
     preferred_shift: int,
     folding: int = 0,
     carried: int = 0,
+    settles: bool = True,
 ) -> Records:
     """Chooses the form and computes the records.
 
@@ -135,7 +136,8 @@ def plan(
     one that most layers allow, so that they share a kernel. `low`/`high` bound each channel's accumulator (the true
     value, bias included); `bias` is what accumulators start from. With `folding` > 0 the factor is folded into weights
     (and bias) by the caller if every exponent is at most `folding`; `form.scaled` tells. With `carried` > 0
-    accumulators come with the factor 2^carried (and `bias` too); the exact form cannot be used then.
+    accumulators come with the factor 2^carried (and `bias` too); the exact form cannot be used then. `settles`:
+    channels with one output whatever the input get it by their offset alone.
     """
     one_scale = bool(np.all(r.multipliers == r.multipliers[0]) and np.all(r.shifts == r.shifts[0]))
     if one_scale:
@@ -143,7 +145,7 @@ def plan(
         if found is not None:
             return found
     results = requantize(np.stack([low, high]), r)
-    constant = (results[0] == results[1]) & _fits(low, high, np.maximum(r.shifts, 0))
+    constant = settles & (results[0] == results[1]) & _fits(low, high, np.maximum(r.shifts, 0))
     planner = _Planner(r, bias, low, high, folding, carried, constant)
     return (
         planner.uniform(preferred_shift)

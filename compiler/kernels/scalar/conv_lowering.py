@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.kernels.compact import compact
+from compiler.kernels import packed_records
+from compiler.kernels.compact import Compact, compact
 from compiler.kernels.kernel import Constant, KernelCall, Lowered, Place, Role
 from compiler.kernels.overlap import from_ring, of_groups
+from compiler.kernels.packed_records import Word
 from compiler.kernels.packing import Int64Array
+from compiler.kernels.portable.unpack import unpacked
 from compiler.kernels.problems import Window
 from compiler.kernels.scalar.conv_product import (
     Blocking,
@@ -25,6 +28,8 @@ from compiler.kernels.scalar.conv_ring import ConvScalar
 from compiler.kernels.scalar.conv_rows import Copy
 from compiler.kernels.scalar.core import ScalarCore
 from compiler.kernels.scalar.requantize import Rounding
+
+_WORDS = (Word.BIAS, Word.MULTIPLIER, Word.ROUNDING, Word.EXPONENT)
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ def candidate(core: ScalarCore, blocking: Blocking, product: Product) -> Candida
 
 
 def compact_lowerings(core: ScalarCore, blocking: Blocking, product: Product) -> list[Lowered]:
-    """Kernels without anything unrolled, one pixel at a time: in the form that suffices, and with ties."""
+    """Kernels without anything unrolled, one pixel at a time: in the form that suffices, and with ties; and those with
+    records that are packed in flash."""
     w, ring = _walked(core, product)
     _, segments, length = product.weights.shape
     rolled = [
@@ -53,9 +59,25 @@ def compact_lowerings(core: ScalarCore, blocking: Blocking, product: Product) ->
         if (choice.shape.pixels, choice.unroll, choice.gather) == (1, 1, 0) and choice.shape.channels <= 4
     ]
     choice = _choose(rolled)
-    made = [_lower(core, product, w, choice, ring, False, ties) for ties in (False, True)]
+    made = [_lower(core, product, w, choice, ring, False, ties, small=True) for ties in (False, True)]
     kept = made if made[0].calls != made[1].calls else made[:1]
-    return [compact(replace(one, instructions=round(choice.cost))) for one in kept]
+    plain = [compact(replace(one, instructions=round(choice.cost))) for one in kept]
+    return [*plain, *_unpacked(core, product, w, choice, ring)]
+
+
+def _unpacked(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring: bool) -> list[Compact]:
+    short, block = product.shortened(), choice.shape.channels
+    if short is None or len(product.bias) % block:
+        return []
+    table = short.table(core, 128 * core.unsigned_inputs, False, packs=True)
+    packed = packed_records.pack(table.words, _WORDS) if table.form.rounding.is_one_product else None
+    if packed is None or table.shared:
+        return []
+    made = [_lower(core, short, w, choice, ring, False, ties, packs=True, small=True) for ties in (False, True)]
+    kept = made if made[0].calls != made[1].calls else made[:1]
+    costed = [replace(one, instructions=round(choice.cost)) for one in kept]
+    forms = [unpacked(one, "blocks", packed, _WORDS, block) for one in costed]
+    return [form for form in forms if form is not None]
 
 
 def _walked(core: ScalarCore, product: Product) -> tuple[Window, bool]:
@@ -68,16 +90,25 @@ def _walked(core: ScalarCore, product: Product) -> tuple[Window, bool]:
 
 
 def _lower(
-    core: ScalarCore, product: Product, w: Window, choice: _Choice, ring: bool, lookup: bool, ties: bool = False
+    core: ScalarCore,
+    product: Product,
+    w: Window,
+    choice: _Choice,
+    ring: bool,
+    lookup: bool,
+    ties: bool = False,
+    packs: bool = False,
+    small: bool = False,
 ) -> Lowered:
-    """`ties`: corrects ties, of which there need not be any."""
+    """`ties`: corrects ties, of which there need not be any. `packs`: as for `Product.table`. `small`: with a lean
+    table, unless channels share what it begins with."""
     channels, segments, length = product.weights.shape
     shape, unroll = choice.shape, choice.unroll
     rows = product.weights.reshape(channels, 1, -1) if choice.gather else product.weights
     padded = -(-rows.shape[2] // unroll) * unroll
     weights = np.full((*rows.shape[:2], padded), product.filter_zero_point, np.int64)
     weights[:, :, : rows.shape[2]] = rows
-    table = product.table(core, 128 * core.unsigned_inputs, lookup)
+    table = product.table(core, 128 * core.unsigned_inputs, lookup, packs)
     starts = block_starts(channels, shape.channels)
     sum_factor = product.filter_zero_point + 128 * core.unsigned_weights
     if segments == 1 or shape.pixels == 1:
@@ -99,6 +130,7 @@ def _lower(
         gather=choice.gather,
         sums=sum_factor != 0,
         pitch=pitch,
+        small=small and not table.shared,
     )
     pointers = 0 if kernel.single else 4 * segments
     gathered = -(-shape.pixels * padded // 4) * 4 if choice.gather else 0

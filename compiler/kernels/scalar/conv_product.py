@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from compiler.kernels import packed_records
 from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Argument, Constant, Lowered, Place, Role
 from compiler.kernels.packing import Int64Array, accumulator_bounds
 from compiler.kernels.problems import Conv2D, FullyConnected, Requantization, Window
@@ -93,10 +94,19 @@ class Product:
         w = self.window
         return any((w.pad_top, w.pad_left, w.pad_bottom, w.pad_right))
 
-    def table(self, core: ScalarCore, input_bias: int, lookup: bool) -> ChannelTable:
-        """The channel table for inputs that are read as value + `input_bias`; `lookup`: clamped by a table."""
+    def table(self, core: ScalarCore, input_bias: int, lookup: bool, packs: bool = False) -> ChannelTable:
+        """The channel table for inputs that are read as value + `input_bias`; `lookup` and `packs` as for
+        `channel_table`."""
         bias = self.bias - (self.input_zero_point + input_bias) * self._centred.sum(axis=1)
-        return channel_table(core, self.requantization, bias, self._bounds, lookup)
+        return channel_table(core, self.requantization, bias, self._bounds, lookup, packs)
+
+    def shortened(self) -> Product | None:
+        """The same with channels that can be packed."""
+        short = packed_records.shortened(self._centred, self.bias, self.input_zero_point, self.requantization)
+        if short is None:
+            return None
+        weights = np.where(short.constant[:, None, None], self.filter_zero_point, self.weights)
+        return replace(self, weights=weights, bias=short.bias, requantization=short.requantization)
 
     def spared(self, core: ScalarCore) -> int:
         """Instructions that clamping by a table spares; 0 where that cannot be."""

@@ -19,13 +19,14 @@ class ConvScalar(RowKernel):
 
     `gather`: segments are so short that each window is copied together first, this many bytes at a time (0: not at
     all). `sums`: the sum of a window's inputs times `sum_factor` is subtracted (biased weights, a filter zero point).
-    `pitch`: bytes between the windows of a block as a constant (0: in the table).
+    `pitch`: bytes between the windows of a block as a constant (0: in the table). `small`: tables are lean.
     """
 
     unroll: int
     gather: int
     sums: bool
     pitch: int
+    small: bool = False
 
     parameters: ClassVar[tuple[str, ...]] = (
         *FIELDS,
@@ -36,10 +37,14 @@ class ConvScalar(RowKernel):
     )
 
     @property
+    def lean(self) -> bool:
+        return self.small
+
+    @property
     def name(self) -> str:
         block = f"{self.channels}x{self.pixels}u{self.unroll}{f'p{self.pitch}' if self.pitch else ''}"
         flags = f"{self.copy.value}{'s' if self.single else ''}{'c' if self.shared else ''}{'t' if self.sums else ''}"
-        flags += f"g{self.gather}" if self.gather else ""
+        flags += f"{f'g{self.gather}' if self.gather else ''}{'z' * self.small}"
         return f"conv_{self.core.tag}_{block}_{self.form.tag}_{flags}"
 
     def row(self, f: KernelFunction, first: Value, output: Value) -> None:

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 from compiler.codegen.builder import I32, Value
+from compiler.kernels import packed_records
 from compiler.kernels.kernel import KernelFunction
 from compiler.kernels.scalar.plane import PlaneKernel
-from compiler.kernels.scalar.requantize import REQUANTIZE_FIELDS, WORDS, Form, Requantizer, load_channel
+from compiler.kernels.scalar.requantize import (
+    REQUANTIZE_FIELDS,
+    WORDS,
+    ChannelValues,
+    Form,
+    Requantizer,
+    load_channel,
+)
 
 FIELDS = (
     "input",
@@ -63,7 +70,7 @@ class Weights(Enum):
 class DepthwiseScalar(PlaneKernel):
     """`pixels` of a row at a time, `stride` bytes of the plane apart; `rows` x `columns` taps are unrolled unless the
     weights are in a LOOP (then they are 1). The plane is loaded by `copies` of neighbouring pixels. `biased`: the
-    weights are stored + 128."""
+    weights are stored + 128. `packed`: records are packed channels, then their weights."""
 
     form: Form
     weights: Weights
@@ -73,13 +80,20 @@ class DepthwiseScalar(PlaneKernel):
     columns: int
     copies: int
     biased: bool
+    packed: bool = False
 
-    parameters: ClassVar[tuple[str, ...]] = FIELDS
+    @property
+    def parameters(self) -> tuple[str, ...]:  # type: ignore[override]
+        return FIELDS + (packed_records.PARAMETERS if self.packed else ())
+
+    @property
+    def lean(self) -> bool:
+        return self.packed
 
     @property
     def name(self) -> str:
         taps = f"{self.weights.value}{self.rows}x{self.columns}s{self.stride}"
-        steps = f"p{self.pixels}c{self.copies}{'b' if self.biased else ''}"
+        steps = f"p{self.pixels}c{self.copies}{'b' * self.biased}{'z' * self.packed}"
         return f"depthwise_{self.core.tag}_{taps}{steps}_{self.form.tag}"
 
     def build(self, f: KernelFunction) -> None:
@@ -123,8 +137,13 @@ class DepthwiseScalar(PlaneKernel):
     # -- one output channel ---------------------------------------------------------------------------------------
 
     def _output_channel(self, f: KernelFunction, record: Value, output: Value, buffer: Value | None) -> None:
-        taps = f.offset(record, 4 * WORDS)
-        bias, channel = f.load(I32, record), load_channel(f, self.form, record)
+        if self.packed:
+            loaded = packed_records.emit(f, record)
+            taps, bias = loaded.end, loaded.bias
+            channel = ChannelValues(loaded.multiplier, loaded.rounding, loaded.exponent)
+        else:
+            taps = f.offset(record, 4 * WORDS)
+            bias, channel = f.load(I32, record), load_channel(f, self.form, record)
         held: list[Value] = []
         if self.weights is Weights.REGISTERS:
             held = [f.load_s8(taps, i) for i in range(self.rows * self.columns)]

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.kernels.compact import compact
+from compiler.kernels import packed_records
+from compiler.kernels.compact import Compact, compact
 from compiler.kernels.kernel import INPUT, OUTPUT, SCRATCH, Argument, Constant, KernelCall, Lowered
 from compiler.kernels.overlap import of_channels
+from compiler.kernels.packed_records import Word
 from compiler.kernels.packing import Int64Array, accumulator_bounds
 from compiler.kernels.problems import DepthwiseConv2D, Window
 from compiler.kernels.scalar import depthwise_halves_lowering
@@ -18,6 +20,8 @@ from compiler.kernels.scalar.core import Multiplier, ScalarCore
 from compiler.kernels.scalar.depthwise import DepthwiseScalar, Weights
 from compiler.kernels.scalar.depthwise_halves_lowering import Halves
 from compiler.kernels.scalar.requantize import ChannelTable, channel_table
+
+_WORDS = (Word.BIAS, Word.MULTIPLIER, Word.ROUNDING, Word.EXPONENT)
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,38 @@ def lower_depthwise_conv_2d(core: ScalarCore, blocking: DepthwiseBlocking, layer
     if blocking.halves is not None:
         halves = (depthwise_halves_lowering.lower(core, blocking.halves, layer, lookup) for lookup in lookups)
         others += [lowered for lowered in halves if lowered is not None]
-    rolled = replace(blocking, unrolled=0, copies=(1,), loop_pixels=(1,))
-    others.append(compact(_lower(core, rolled, layer, False)))
+    others.append(compact(_lower(core, _rolled(blocking), layer, False)))
+    others += packed_lowerings(core, blocking, layer)
     return replace(plain, alternatives=tuple(others))
 
 
+def packed_lowerings(core: ScalarCore, blocking: DepthwiseBlocking, layer: DepthwiseConv2D) -> list[Compact]:
+    """The kernel without anything unrolled that takes packed records, in the shortest form that is exact; none where
+    none is."""
+    weights = layer.weights.astype(np.int64).reshape(-1, layer.window.output_channels).T
+    short = packed_records.shortened(weights, layer.bias, layer.input_zero_point, layer.requantization)
+    if short is None:
+        return []
+    kept = np.where(short.constant, 0, layer.weights).astype(layer.weights.dtype)
+    layer = replace(layer, weights=kept, bias=short.bias, requantization=short.requantization)
+    lowered = _lowered(core, _rolled(blocking), layer, False, packed=True)
+    return [compact(lowered)] if lowered is not None else []
+
+
+def _rolled(blocking: DepthwiseBlocking) -> DepthwiseBlocking:
+    return replace(blocking, unrolled=0, copies=(1,), loop_pixels=(1,))
+
+
 def _lower(core: ScalarCore, blocking: DepthwiseBlocking, layer: DepthwiseConv2D, lookup: bool) -> Lowered:
+    lowered = _lowered(core, blocking, layer, lookup, packed=False)
+    assert lowered is not None
+    return lowered
+
+
+def _lowered(
+    core: ScalarCore, blocking: DepthwiseBlocking, layer: DepthwiseConv2D, lookup: bool, packed: bool
+) -> Lowered | None:
+    """None where records are to be packed and cannot be."""
     w = layer.window
     taps = w.kernel_height * w.kernel_width
     unrolls = taps <= blocking.unrolled and w.dilation_width == 1
@@ -60,21 +90,31 @@ def _lower(core: ScalarCore, blocking: DepthwiseBlocking, layer: DepthwiseConv2D
     weights = layer.weights.astype(np.int64).reshape(taps, -1).T
     bias = layer.bias - (layer.input_zero_point + 128 * core.unsigned_inputs) * weights.sum(axis=1)
     bounds = accumulator_bounds(weights, layer.bias, layer.input_zero_point)
-    table = channel_table(core, layer.requantization, bias, bounds, lookup)
+    table = channel_table(core, layer.requantization, bias, bounds, lookup, packed)
     kernel = DepthwiseScalar(
         core=core,
         form=table.form,
         weights=blocking.weights if unrolls else Weights.LOOP,
         pixels=pixels,
-        stride=w.stride_width,
+        stride=1 if packed and pixels == 1 else w.stride_width,
         rows=w.kernel_height if unrolls else 1,
         columns=w.kernel_width if unrolls else 1,
         copies=next(c for c in blocking.copies if w.input_width % c == 0),
         biased=biased and not unrolls,
+        packed=packed,
     )
     plane_row = w.pad_left + w.input_width + w.pad_right
     plane_bytes = -(-(w.pad_top + w.input_height + w.pad_bottom) * plane_row // 4) * 4
-    records, record_bytes = _records(table, weights + 128 * kernel.biased)
+    stored = weights + 128 * kernel.biased
+    records, record_bytes = _records(table, stored)
+    more: dict[str, Argument] = {}
+    if packed:
+        channels = packed_records.pack(table.words, _WORDS) if table.form.rounding.is_one_product else None
+        if channels is None:
+            return None
+        rows = np.concatenate([channels.rows, (stored & 0xFF).astype(np.uint8)], axis=1)
+        records, record_bytes = packed_records.constant(rows), rows.shape[1]
+        more = packed_records.arguments(channels)
     first = w.output_width - (-(-w.output_width // pixels) - 1) * pixels
     values: dict[str, Argument] = {
         "input": INPUT,
@@ -104,8 +144,9 @@ def _lower(core: ScalarCore, blocking: DepthwiseBlocking, layer: DepthwiseConv2D
         "group_output": pixels * w.output_channels,
         **table.entries,
         "squares": core.squares_entry,
+        **more,
     }
-    call = KernelCall(kernel, tuple(values[name] for name in DepthwiseScalar.parameters))
+    call = KernelCall(kernel, tuple(values[name] for name in kernel.parameters))
     overlaps = (of_channels(w),) if layer.multiplier == 1 else ()
     instructions = _instructions(blocking, w, pixels)
     instructions -= lookup * core.lookup_gain * w.output_height * w.output_width * w.output_channels

@@ -39,6 +39,10 @@ class Rounding(Enum):
     GENERAL = "g"
     """Any shift in either direction and any accumulator, modulo 2**32 as in the reference."""
 
+    @property
+    def is_one_product(self) -> bool:
+        return self in (Rounding.FAST, Rounding.TIES)
+
 
 @dataclass(frozen=True)
 class Form:
@@ -67,17 +71,23 @@ class ChannelTable:
 
 
 def channel_table(
-    core: ScalarCore, r: Requantization, bias: Int64Array, bounds: tuple[Int64Array, Int64Array], lookup: bool = False
+    core: ScalarCore,
+    r: Requantization,
+    bias: Int64Array,
+    bounds: tuple[Int64Array, Int64Array],
+    lookup: bool = False,
+    packs: bool = False,
 ) -> ChannelTable:
     """The table for accumulators within `bounds` (least and greatest, without overflow), started at `bias`. `lookup`:
-    clamped by a table, within whose reach they are."""
+    clamped by a table, within whose reach they are. `packs`: in a form for `compiler.kernels.packed_records`, if one
+    product is exact."""
     low, high = bounds
     right = np.maximum(-r.shifts, 0)
     clamp = clamp_of(r, lookup)
     origin = clamp_origin(core, clamp, r.minimum)
     lowest, highest = requantize(low, r), requantize(high, r)
     monotone = (r.shifts <= 0) & (low >= -(1 << 31)) & (high < 1 << 31)
-    constant = (lowest == highest) & monotone
+    constant = (lowest == highest) & monotone & (not packs)
     settled = np.zeros_like(constant)
     offset = ((2 * (r.zero_point - origin) + 1) << right) + 1
     greatest = np.maximum(abs(low), abs(high))
@@ -98,7 +108,7 @@ def channel_table(
         rounding = Rounding.GENERAL
         words = np.stack([bias, r.multipliers, right, np.maximum(r.shifts, 0)], axis=1)
     bits = 0
-    if rounding is Rounding.FAST and core.multiplier is Multiplier.LOW:
+    if rounding is Rounding.FAST and not packs and core.multiplier is Multiplier.LOW:
         # A table is entered at its middle then: its start is too far away for the addend.
         found = two_factors(r, bounds, r.minimum, REACH) if lookup else two_factors(r, bounds, origin, 1 << 30)
         if found is not None:

@@ -108,19 +108,6 @@ def layer(op: str, dtype: str = "int16", bias: str = "int32") -> Made:
     return tflite_file(tensors, [FileOperator(op, inputs, (3,), table, options)], (0,), (3,)), rows
 
 
-def hybrid() -> Made:
-    """What LiteRT takes for the scales of all but the first channel is whatever lies behind it."""
-    random = np.random.default_rng(6)
-    tensors = [
-        FileTensor("x", (1, 3, 3, 8), "float32"),
-        FileTensor("weights", (1, 1, 1, 8), scale=0.01, data=random.integers(50, 128, (1, 1, 1, 8)).astype(np.int8)),
-        FileTensor("y", (1, 3, 3, 8), "float32"),
-    ]
-    steps = {"StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1, "DepthMultiplier": 1}
-    operator = FileOperator("DEPTHWISE_CONV_2D", (0, 1), (2,), "DepthwiseConv2DOptions", steps)
-    return tflite_file(tensors, [operator], (0,), (2,)), random.normal(1, 0.1, (2, 1, 3, 3, 8)).astype(np.float32)
-
-
 def padded() -> Made:
     ints = np.array([2, 2], np.int32)
     tensors = [
@@ -175,7 +162,6 @@ MINIMAL: Mapping[tuple[str, str, DType, str], Callable[[], Made]] = {
     ("tflm", "SPACE_TO_BATCH_ND", DType.INT8, "value to pad"): padded,
     ("tflm", "TRANSPOSE_CONV", DType.INT16, "int32 bias"): lambda: layer("TRANSPOSE_CONV"),
     ("litert", "CONV_2D", DType.INT16, "quantized_bias_type"): lambda: layer("CONV_2D"),
-    ("litert", "DEPTHWISE_CONV_2D", DType.FLOAT32, "scale for each channel"): hybrid,
     ("litert", "FULLY_CONNECTED", DType.INT16, "quantized_bias_type"): lambda: layer("FULLY_CONNECTED"),
     ("litert", "FULLY_CONNECTED", DType.INT8, "in double"): lambda: layer("FULLY_CONNECTED", "int8"),
     ("litert", "FULLY_CONNECTED", DType.INT16, "in double"): lambda: layer("FULLY_CONNECTED", "int16", "int64"),

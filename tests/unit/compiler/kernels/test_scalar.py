@@ -18,7 +18,8 @@ import pytest
 from compiler.graph import DType
 from compiler.kernels.compact import Compact
 from compiler.kernels.kernel import Lowered
-from compiler.kernels.problems import Conv2D, FullyConnected, Window
+from compiler.kernels.portable.unpack import Unpack
+from compiler.kernels.problems import Conv2D, DepthwiseConv2D, FullyConnected, Window
 from compiler.kernels.scalar import conv_pairs_lowering
 from compiler.kernels.scalar.clamps import Clamp
 from compiler.kernels.scalar.conv_pairs import ConvPairs
@@ -164,9 +165,39 @@ def test_compact_kernels_agree_with_the_reference(core: str, tmp_path: Path) -> 
     """The last of each layer's, which corrects ties where there may be none."""
     layers: list[Layer] = [*CONVOLUTIONS, *DEPTHWISE, *FULLY_CONNECTED]
     compact: list[Lowered] = [
-        [other for other in lower(core, layer).alternatives if isinstance(other, Compact)][-1] for layer in layers
+        [other for other in lower(core, layer).alternatives if isinstance(other, Compact) and not _packed(other)][-1]
+        for layer in layers
     ]
     check(core, layers, compact, tmp_path)
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_packed_records_agree_with_the_reference(core: str, tmp_path: Path) -> None:
+    """All lowerings whose channels' records are packed, and which there are; channels with one output among them."""
+    layers: list[Layer] = []
+    packed: list[Lowered] = []
+    candidates: list[Layer] = [*CONVOLUTIONS, *DEPTHWISE, *FULLY_CONNECTED]
+    for layer in candidates:
+        for each in (layer, _with_constants(layer)):
+            for other in lower(core, each).alternatives:
+                if _packed(other):
+                    layers.append(each)
+                    packed.append(other)
+    kernels = {type(one.calls[-1].kernel) for one in packed}
+    assert kernels == {ConvScalar, DepthwiseScalar} and len(packed) >= 12
+    check(core, layers, packed, tmp_path)
+
+
+def _packed(lowered: Lowered) -> bool:
+    first = lowered.calls[0].kernel
+    return isinstance(first, Unpack) or (isinstance(first, DepthwiseScalar) and first.packed)
+
+
+def _with_constants(layer: Layer) -> Layer:
+    """The layer with an output, the second one, that does not depend on its input."""
+    weights, axis = layer.weights.copy(), -1 if isinstance(layer, DepthwiseConv2D) else 0
+    np.moveaxis(weights, axis, 0)[1:2] = layer.filter_zero_point if isinstance(layer, FullyConnected) else 0
+    return replace(layer, weights=weights)
 
 
 def test_squares_agree_with_the_reference(tmp_path: Path) -> None:
