@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an image takes besides its model: start-up alone, and start-up with console, self-test and fault report."""
+"""What images take: besides their model (start-up alone, and start-up with console, self-test and fault report), and
+whole networks at optimize=size."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import pytest
 from boards.loader import load_board
 from compiler.compile import compile_model
 from compiler.model import Model
+from compiler.settings import Optimize, Settings
+from tests.support import shared_dir
 from tests.tflite_files import FileOperator, FileTensor, tflite_file
 from toolchain.elf import read_elf
 from toolchain.firmware import build_firmware
@@ -42,3 +45,23 @@ def test_what_an_empty_model_takes(tmp_path: Path, name: str, console: str, most
     assert vectors is not None
     functions = ("Reset_Handler", "Default_Handler", "firmware_init")
     assert vectors.size + sum(image.symbol(function).size for function in functions) <= 400
+
+
+NETWORKS = (
+    ("mlperf_kws_dscnn_int8", "qemu_m4f", 31_900),
+    ("mlperf_kws_dscnn_int8", "qemu_rv32imac", 32_500),
+    ("mlperf_vww_mobilenet_int8", "qemu_m4f", 46_500),
+    ("mlperf_ic_resnet_int8", "qemu_rv32imac", 86_900),
+)
+"""Bytes of flash at most, without console."""
+
+
+@pytest.mark.parametrize(("network", "name", "most"), NETWORKS)
+def test_what_networks_take_at_size(tmp_path: Path, network: str, name: str, most: int) -> None:
+    path = shared_dir("zoo/models") / f"{network}.tflite"
+    board = load_board(name)
+    compiled = compile_model(
+        Model(path.name, path.read_bytes()), target_of(board.core), settings=Settings(Optimize.SIZE)
+    )
+    built = build_firmware(board, compiled, tmp_path, FirmwareOptions("none", optimize=Optimize.SIZE.value))
+    assert built.sizes.flash.total <= most

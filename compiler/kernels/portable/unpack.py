@@ -40,7 +40,7 @@ class Unpack(Kernel):
 
     @property
     def code_bytes(self) -> int:
-        return 150
+        return 220
 
     def build(self, f: KernelFunction) -> None:
         def channel(_: Value, carried: list[Value]) -> list[Value]:
