@@ -124,7 +124,18 @@ def test_riscv_flow() -> None:
     }
     for text, flow in expected.items():
         assert frames.flow(instruction(text), state) == flow, text
-    assert frames.flow(instruction("jal x5,120 <f>", 4, 0x120), state)[0] is Flow.INDIRECT_CALL
+    assert frames.flow(instruction("jal x7,120 <f>", 4, 0x120), state)[0] is Flow.INDIRECT_CALL
+
+
+def test_riscv_prologues_of_libgcc() -> None:
+    """`jal t0` goes to the prologue, which comes back by `jr t0`; both are parts of the function."""
+    frames = RiscvFrames(image("EM_RISCV"))
+    call = instruction("jal x5,120 <f>", 4, 0x120)
+    assert frames.flow(call, State(0, {})) == (Flow.JUMP, (0x120,))
+    (inside,) = frames.step(call, State(0, {}))
+    assert frames.flow(instruction("c.jr x5"), inside) == (Flow.JUMP, (call.address + 4,))
+    (behind,) = frames.step(instruction("c.jal 130 <g>", 2, 0x130), inside)
+    assert frames.flow(instruction("c.jr x5"), behind) == (Flow.INDIRECT_JUMP, ())
 
 
 def test_where_two_ways_meet_less_is_known() -> None:
