@@ -86,15 +86,23 @@ def read_samples(path: Path, inputs: Sequence[TensorForm], outputs: Sequence[Ten
 
 def write_outputs(path: Path, outputs: Sequence[Array]) -> None:
     """Writes `out0`, `out1`, ... to an .npz file, whole or not at all."""
-    if path.suffix != ".npz":
-        raise UserError("the output file must be .npz", where=f"output={path}", got=path.suffix or "no suffix")
+    check_output(path)
     if not path.parent.is_dir():
         raise UserError("the output's folder is not there", where=f"output={path}")
     part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        named: dict[str, Any] = {f"out{i}": array for i, array in enumerate(outputs)}
-        np.savez_compressed(file, **named)
-    os.replace(part, path)
+    try:
+        with part.open("wb") as file:
+            named: dict[str, Any] = {f"out{i}": array for i, array in enumerate(outputs)}
+            np.savez_compressed(file, **named)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def check_output(path: Path) -> None:
+    """UserError for a file that outputs are not written to."""
+    if path.suffix != ".npz":
+        raise UserError("the output file must be .npz", where=f"output={path}", got=path.suffix or "no suffix")
 
 
 def split_outputs(rows: Sequence[bytes], forms: Sequence[TensorForm]) -> list[Array]:

@@ -26,6 +26,7 @@ from SCons.Script import Action, AlwaysBuild, Default, Environment, GetLaunchDir
 from compiler.errors import CheckFailed, UserError
 from toolchain.gcc import compiler_for
 from toolchain.lock import check_temporary, hold
+from toolchain.output import Output
 from toolchain.record import Record, record_file
 from toolchain.request import ROOT, BoardRequest, HostRequest, ModelRequest, Request, check_target
 from toolchain.variables import read_board_request, read_request, unknown
@@ -52,6 +53,7 @@ class Project:
     """The targets of one invocation: named first, made by `finish`, when all names are known."""
 
     def __init__(self, variables: Any, targets: Sequence[str]) -> None:
+        sys.stdout = Output(sys.stdout)
         with _one_message():
             self.environment = Environment(variables=variables, tools=[], ENV=os.environ)
         self.variables = variables
@@ -208,6 +210,8 @@ def _guarded(name: str, request: ModelRequest | BoardRequest | None) -> None:
     """Runs a command. Faults become SCons's one-line failure."""
     try:
         _command(name, request)()
+        if isinstance(sys.stdout, Output):
+            sys.stdout.check()
     except Exception as error:
         raise _Failure(*_told(error, name)) from error
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import sys
 import textwrap
@@ -35,9 +34,6 @@ class Terminal:
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
-        # Names of files and tensors are any text, and an output of few letters must not stop a build.
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")
         self.console = Console(highlight=False, soft_wrap=True)
         if not self.console.is_terminal:
             # Piped output is read by programs and in wide windows: never cut it.

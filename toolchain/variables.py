@@ -122,6 +122,9 @@ def _no_board(what: str) -> UserError:
 def _existing(variable: str, name: str, directory: Path) -> Path | None:
     """A file that the user names. UserError where it is not there."""
     path = directory / name if name else None
+    if path is not None and path.exists() and not path.is_file():
+        kind = "folder" if path.is_dir() else "device or a pipe"
+        raise UserError(f"the {variable} file cannot be read", where=f"{variable}={name}", got=f"{path} is a {kind}")
     if path is not None and not path.is_file():
         raise UserError(f"the {variable} file is not there", where=f"{variable}={name}", got=str(path))
     return path
@@ -166,12 +169,14 @@ def _only_of_boards(variables: Mapping[str, Any], models: tuple[Path, ...]) -> N
 
 def _output(name: str, directory: Path) -> Path | None:
     """The file that `infer` writes; known to have a place before a long run begins."""
-    path = directory / name if name else None
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+    # What a link stands for is written, not the link: files are put in place by renaming.
+    path = (directory / name).resolve() if name else None
+    if path is not None and ((path.exists() and not path.is_file()) or not path.parent.is_dir()):
+        kind = "a folder" if path.is_dir() else "a device or a pipe"
         raise UserError(
             "the output file cannot be written",
             where=f"output={name}",
-            got=f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}",
+            got=f"{path} is {kind}" if path.exists() else f"there is no folder {path.parent}",
             allowed="a file in a folder that exists",
         )
     return path

@@ -229,6 +229,11 @@ def test_output_of_ascii_alone(checkout: Checkout) -> None:
     found = checkout.run("-Q", *GOOD, "size", environment={"PYTHONIOENCODING": "ascii"})
     assert found.code == 0, found.error
     assert found.out.isascii() and "#---" in found.out
+    model = checkout.model(
+        "\N{GREEK SMALL LETTER PI}.tflite", (checkout.root / "models/mnist_nano_int8.tflite").read_bytes()
+    )
+    found = checkout.run(GOOD[0], model, environment={"PYTHONIOENCODING": "ascii"})
+    assert found.code == 0 and "?.tflite for ch32v307" in found.out, found.error
 
 
 def test_verbose_prints_every_command(fresh: Checkout) -> None:

@@ -7,7 +7,7 @@ from compiler.errors import UserError
 from toolchain.comparison import compare
 from toolchain.execution import execution_of
 from toolchain.request import HostRequest, Request
-from toolchain.rows import read_samples, write_outputs
+from toolchain.rows import check_output, read_samples, write_outputs
 from toolchain.terminal import Terminal
 
 
@@ -18,6 +18,8 @@ def infer(request: Request | HostRequest) -> None:
         raise UserError(
             "no inputs are given", allowed="input=FILE.npz with in0, in1, ... (a row an inference), or FILE.npy"
         )
+    if request.output is not None:
+        check_output(request.output)  # before a long run
     samples = read_samples(request.input, execution.inputs, execution.outputs)
     terminal.stage("infer", f"{len(samples)} rows of {request.input.name} on {execution.place}")
     outputs = execution.infer(samples)
