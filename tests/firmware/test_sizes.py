@@ -21,7 +21,7 @@ from toolchain.target import target_of
 
 CASES = (
     ("ch32v003", "auto", 1536),
-    ("ch32v003", "uart", 2304),
+    ("ch32v003", "uart", 2336),
     ("ch32v003", "none", 576),
     ("qemu_rv32imac", "auto", 2304),
     ("qemu_m4f", "auto", 2560),
