@@ -14,6 +14,7 @@ from pathlib import Path
 
 from boards.abi import check_abi
 from boards.board import Board, Clock, Console, Core, Emulator, Memory, MemoryKind, RegisterStep
+from boards.checks import check_memory, check_startup, check_template, check_vectors, register_address
 from boards.flashing import Flashing, read_flashing
 from boards.machine import Machine, read_machine
 from boards.schema import Table
@@ -103,6 +104,7 @@ def _bare_board(name: str, table: Table, cores: Table, machines: Table) -> Board
     machine = read_machine(machines, machine_name)
     memories = (machine.flash, machine.ram)
     console = machine.require_console(table.where)
+    startup = check_startup(table.text("startup"), core, table.place("startup"))
     return Board(
         name=name,
         aliases=table.texts("aliases", ()),
@@ -112,8 +114,8 @@ def _bare_board(name: str, table: Table, cores: Table, machines: Table) -> Board
         memories=memories,
         arena_banks=(machine.ram.name,),
         clocks=(Clock("reset", machine.clock_hz, console),),
-        startup=table.text("startup"),
-        timer=table.text("startup"),
+        startup=startup,
+        timer=startup,
         vectors=(),
         image="plain",
         simulator="",
@@ -135,6 +137,8 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
     if behind is not None:
         memories = _behind(behind, memories, table)
     _check_vectors(chip, memories)
+    startup = check_startup(chip.text("startup"), core, chip.place("startup"))
+    timer = chip.text("timer", startup.split("_v")[0])
     clocks = _clocks(table, chip)
     console = clocks[0].console
     native = "qemu" in table
@@ -149,8 +153,8 @@ def _chip_board(name: str, table: Table, cores: Table, machines: Table, root: Pa
         memories=memories,
         arena_banks=_arena_banks(chip, memories),
         clocks=clocks,
-        startup=chip.text("startup"),
-        timer=chip.text("timer", chip.text("startup").split("_v")[0]),
+        startup=startup,
+        timer=check_template("timer", timer, "c", chip.place("timer" if "timer" in chip else "startup")),
         vectors=chip.texts("vectors", ()),
         image=table.text("image", chip.text("image", "plain"), allowed=IMAGES),
         simulator=table.text("simulator", ""),
@@ -167,6 +171,7 @@ def _memories(chip: Table) -> tuple[Memory, ...]:
     for table in chip.tables("memories"):
         kind = MemoryKind(table.text("kind", allowed=tuple(kind.value for kind in MemoryKind)))
         memory = Memory(table.text("name"), kind, table.integer("origin"), table.integer("size", low=1))
+        check_memory(memory, table)
         table.close()
         for other in found:
             if memory.origin < other.end and other.origin < memory.end:
@@ -197,7 +202,9 @@ def _behind(flashing: Flashing, memories: tuple[Memory, ...], table: Table) -> t
 def _check_vectors(chip: Table, memories: tuple[Memory, ...]) -> None:
     """UserError for a flash that cannot even hold the vector table: a slip of a digit in its size."""
     flash = next(memory for memory in memories if memory.kind is MemoryKind.FLASH)
-    vectors = 4 * (CORE_VECTORS + len(chip.texts("vectors", ())))
+    names = chip.texts("vectors", ())
+    check_vectors(names, chip.place("vectors"))
+    vectors = 4 * (CORE_VECTORS + len(names))
     if flash.size < vectors:
         raise UserError(
             "the flash is smaller than the vectors",
@@ -223,7 +230,8 @@ def _clocks(table: Table, chip: Table) -> tuple[Clock, ...]:
     uart = chip.table("uarts").choose(choice.text("uart"))
     hz = chip.integer("clock_hz", low=1)
     own = uart.integer("clock_hz", low=1) if "clock_hz" in uart else None
-    driver, base, baud = uart.text("driver"), uart.integer("base"), choice.integer("baud", 115200, low=1)
+    driver = check_template("uart", uart.text("driver"), "c", uart.place("driver"))
+    base, baud = register_address(uart, "base"), choice.integer("baud", 115200, low=1)
     before, after = read_steps(chip, "setup"), (*read_steps(uart, "setup"), *_pins(choice, uart))
     clocks = [Clock("reset", hz, Console(driver, base, baud, own or hz, (*before, *after)))]
     divided = uart.integer("max_clock_hz", own or 0)
@@ -255,7 +263,10 @@ def read_steps(table: Table, key: str) -> tuple[RegisterStep, ...]:
         entry.text("register")
         steps.append(
             RegisterStep(
-                entry.integer("address"), entry.integer("clear", 0), entry.integer("set", 0), entry.integer("wait", 0)
+                register_address(entry, "address"),
+                entry.integer("clear", 0),
+                entry.integer("set", 0),
+                entry.integer("wait", 0),
             )
         )
         entry.close()
