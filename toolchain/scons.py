@@ -29,7 +29,7 @@ from toolchain.lock import check_temporary, hold
 from toolchain.output import Output
 from toolchain.record import Record, record_file
 from toolchain.request import ROOT, BoardRequest, HostRequest, ModelRequest, Request, check_target
-from toolchain.variables import read_board_request, read_request, unknown
+from toolchain.variables import check_used, read_board_request, read_request, unknown
 
 _R = TypeVar("_R")
 _SOURCES = ("boards/**/*.*", "compiler/**/*.*", "firmware_templates/**/*.*", "toolchain/**/*.py")
@@ -57,7 +57,8 @@ class Project:
         with _one_message():
             self.environment = Environment(variables=variables, tools=[], ENV=os.environ)
         self.variables = variables
-        self.wanted = tuple(targets)
+        # A target named twice runs once: where it was named first.
+        self.wanted = tuple(dict.fromkeys(targets))
         self.known: list[_Target] = []
 
     def firmware(self, name: str, description: str) -> None:
@@ -91,12 +92,17 @@ class Project:
         unknown_variables = self.variables.UnknownVariables()
         if unknown_variables:
             raise unknown("variable", next(iter(unknown_variables)), self.variables.keys())
+        variables = set(self.variables.keys())
         targets = {target.name: target for target in self.known}
         firmware = self.known[0].name
         for name in self.wanted:
+            if name in variables and name not in targets:
+                raise UserError(f"'{name}' is a variable, and no target", allowed=f"{name}=VALUE")
             if name not in targets:
                 raise unknown("target", name, targets)
         chosen = [targets[name] for name in self.wanted] or [targets[firmware]]
+        if not GetOption("clean"):
+            check_used(self.variables.args, [target.name for target in chosen])
         if GetOption("clean") and not self.wanted and not self.environment["board"] and not self.environment["model"]:
             everything = self.environment.Alias(firmware)
             for folder in ("build", ".sconsign"):

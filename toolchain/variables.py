@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,36 @@ OF_BOARDS = {
     "tuning": "",
 }
 """Variables that say nothing of the building machine, with what they are where the user names none."""
+
+_DEVICE = ("erase", "flash", "infer", "monitor", "profile", "run", "upload", "verify")
+USED_BY = {
+    "baud": ("erase", "flash", "upload"),
+    "compare": ("report",),
+    "input": ("infer", "profile", "verify"),
+    "log": ("monitor",),
+    "oracle": ("verify",),
+    "output": ("infer", "tune"),
+    "port": _DEVICE,
+    "protocol": ("erase", "flash", "upload"),
+    "resume": ("flash", "upload"),
+    "scheduler": ("tune",),
+    "unprotect": ("erase", "flash", "upload"),
+    "wiring": _DEVICE,
+}
+"""Variables that say nothing of what is built, with the targets that take them."""
+
+
+def check_used(given: Mapping[str, str], targets: Sequence[str]) -> None:
+    """UserError for a variable on the command line that none of the targets takes: the user expects another one."""
+    for name, users in USED_BY.items():
+        if given.get(name) and not set(users) & set(targets):
+            raise UserError(
+                f"{name}= is for another target",
+                where=f"{name}={given[name]}",
+                got=", ".join(targets),
+                allowed=", ".join(users),
+                hint=f"name the target that shall take it, or leave {name}= out",
+            )
 
 
 def read_request(variables: Mapping[str, Any], directory: Path, quiet: bool) -> Request | HostRequest:
@@ -201,7 +231,8 @@ def find_model(name: str, directory: Path) -> Path:
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """Up to three known names that look like `name`, the most alike first."""
-    return difflib.get_close_matches(name, sorted(known), 3, 0.5)
+    by_letters = {each.lower(): each for each in sorted(known)}
+    return [by_letters[close] for close in difflib.get_close_matches(name.lower(), sorted(by_letters), 3, 0.5)]
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

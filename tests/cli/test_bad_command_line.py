@@ -23,6 +23,15 @@ GOOD = ("board=qemu_m3", "model=mnist_nano_int8")
         (("board=avr", "model=mnist_int8"), ("there is no board 'avr'", "bluepill, ch32")),
         (("bord=ch32v", "model=mnist_int8"), ("there is no variable 'bord'", "did you mean board")),
         ((*GOOD, "runn"), ("there is no target 'runn'", "did you mean run", "verify")),
+        ((*GOOD, "FIRMWARE"), ("there is no target 'FIRMWARE'", "did you mean firmware")),
+        ((*GOOD, "model"), ("'model' is a variable", "model=VALUE")),
+        ((*GOOD, "port=x"), ("port= is for another target", "got: firmware", "allowed: erase, flash")),
+        ((*GOOD, "port=x", "baud=9600", "run"), ("baud= is for another target", "got: run", "erase, flash, upload")),
+        (
+            (*GOOD, "input=models/mnist_nano_int8.samples.npz", "run"),
+            ("input= is for another target", "infer, profile"),
+        ),
+        (("board=ch32v", "output=x", "monitor"), ("output= is for another target", "infer, tune")),
         ((*GOOD, "upload"), ("not flashed over serial", "debug probe")),
         (("board=bluepill", "model=mnist_nano_int8", "upload"), ("no port is given", "port=", "socket://HOST:PORT")),
         ((*GOOD, "port=/dev/none,/dev/none", "flash"), ("a port is named twice",)),
@@ -79,6 +88,13 @@ def test_inputs_of_another_model(checkout: Checkout) -> None:
     assert not found.built
 
 
+def test_a_target_named_twice_runs_once(fresh: Checkout) -> None:
+    found = fresh.run("-Q", *GOOD, "size", "size")
+    assert found.code == 0, found.error
+    once = fresh.run("-Q", *GOOD, "size")
+    assert found.out.endswith(once.out) and found.out.count("constants") == 1 + once.out.count("constants")
+
+
 def test_the_output_file_is_checked_before_a_long_run(checkout: Checkout) -> None:
     rows = "input=models/mnist_nano_int8.samples.npz"
     found = checkout.run(*GOOD, rows, "output=outputs.txt", "infer")
@@ -89,7 +105,8 @@ def test_the_output_file_is_checked_before_a_long_run(checkout: Checkout) -> Non
 @pytest.mark.parametrize("target", ["boards", "size", "infer"])
 def test_what_cannot_be_printed_is_a_fault(checkout: Checkout, target: str) -> None:
     assert checkout.run(*GOOD).code == 0
-    arguments = (*GOOD, "input=models/mnist_nano_int8.samples.npz", target)
+    rows = ("input=models/mnist_nano_int8.samples.npz",) if target == "infer" else ()
+    arguments = (*GOOD, *rows, target)
     full = checkout.run(*arguments, prefix=("sh", "-c", 'exec "$@" >/dev/full', "sh"))
     full.refused("No space left on device: standard output")
     gone = checkout.run(*arguments, prefix=("sh", "-c", '"$@" | true', "sh"))
