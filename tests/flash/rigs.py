@@ -59,6 +59,9 @@ RIGS = {
         lambda flashing: LpcDevice(flashing, chip_id=flashing.chip_ids[0], plain=True, hidden=0),
     ),
     "samd21": Rig(small(flashing_of("arduino_zero"), 32), lambda flashing: SambaDevice(SamD(flashing))),
+    "samd21_uart": Rig(
+        small(flashing_of("arduino_zero"), 32), lambda flashing: SambaDevice(SamD(flashing), False, "XYZ")
+    ),
     "sam3x": Rig(
         replace(small(flashing_of("arduino_due"), 32), chip_ids=(_CHIPID_8_KB,)),
         lambda flashing: SambaDevice(SamE(flashing, cidr=_CHIPID_8_KB), usb=False, extensions=""),

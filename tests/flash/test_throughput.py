@@ -49,6 +49,15 @@ def lpc8xx(size: int) -> int:
 
 def samd21(size: int) -> int:
     """Rows erased by registers; 4096 bytes to RAM, a check sum, two orders to write; read back, as over USB."""
+    return samd21_orders(size) + 2 * size
+
+
+def samd21_uart(size: int) -> int:
+    """The same with XMODEM's packets of 128 bytes and their acknowledgements both ways."""
+    return samd21_orders(size) + 2 * -(-size // 128) * (133 + 1)
+
+
+def samd21_orders(size: int) -> int:
     word, told = len("W00000000,00000000#"), len("w00000000,4#") + 4
     row = 2 * word + 2 * told
     orders = (
@@ -58,7 +67,7 @@ def samd21(size: int) -> int:
         "Y00000000,00000000#Y\n\r",
     )
     each = sum(len(order) for order in orders)
-    return -(-size // 256) * row + -(-size // 4096) * each + 2 * size
+    return -(-size // 256) * row + -(-size // 4096) * each
 
 
 def sam3x(size: int) -> int:
@@ -105,6 +114,7 @@ ALLOWED: dict[str, Callable[[int], int]] = {
     "lpc": lpc,
     "lpc8xx": lpc8xx,
     "samd21": samd21,
+    "samd21_uart": samd21_uart,
     "sam3x": sam3x,
     "smp": smp,
     "nordic_dfu": nordic_dfu,

@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 TRIES = 6
 SETTLE_S = 0.1
-STAGED_BYTES, READ_BYTES = 4096, 4000
-"""What is written from RAM at once, in whole pages, and what is read at once."""
+STAGED_BYTES, READ_BYTES, PACKED_BYTES = 4096, 4000, 4096
+"""What is written from RAM at once, in whole pages; what is read at once, and what in whole packets of XMODEM."""
 WRITE_BUFFER, CHECKSUM = "Y", "Z"
 """Arduino's extensions."""
 
@@ -98,8 +98,9 @@ class Samba:
             step(done)
 
     def verify(self, address: int, data: bytes, step: Step) -> None:
-        for at in range(0, len(data), READ_BYTES):
-            wanted = data[at : at + READ_BYTES]
+        size = READ_BYTES if self._link.plain else PACKED_BYTES
+        for at in range(0, len(data), size):
+            wanted = data[at : at + size]
             found = self._read_surely(address + at, wanted)
             compare(address + at, wanted, found)
             step(at + len(wanted))
