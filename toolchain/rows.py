@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,12 +118,15 @@ def split_outputs(rows: Sequence[bytes], forms: Sequence[TensorForm]) -> list[Ar
 def _load(path: Path) -> dict[str, Array]:
     """All arrays of the file, read whole: NumPy finds damage only then. UserError where it cannot be read."""
     try:
-        if not zipfile.is_zipfile(path):
-            with path.open("rb") as file:
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                file.seek(0)
                 return {"in0": np.lib.format.read_array(file, allow_pickle=False)}
-        with np.load(path, allow_pickle=False) as loaded:
-            return dict(loaded)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as loaded:
+                return dict(loaded)
+    # Damage makes zipfile and NumPy raise anything: NotImplementedError for a version, SyntaxError for a header.
+    except Exception as error:
         raise UserError(
             "the input file cannot be read", where=str(path), got=str(error), allowed=".npz or .npy, of numbers"
         ) from error

@@ -68,7 +68,13 @@ def test_damaged_files(tmp_path: Path) -> None:
     whole = written(tmp_path, in0=ROWS).read_bytes()
     flipped = bytearray(whole)
     flipped[whole.index(ROWS.tobytes())] ^= 0xFF
-    for data in (bytes(flipped), whole[: len(whole) // 2], b"", b"digits"):
+    directory = whole.rindex(b"PK\x01\x02")
+    other_version, encrypted, other_method = (bytearray(whole) for _ in range(3))
+    other_version[directory + 6] = 99
+    encrypted[directory + 8] |= 1
+    other_method[directory + 10] = 77
+    header = np.lib.format.magic(1, 0) + b"\x0a\x00{'descr':("
+    for data in (flipped, whole[: len(whole) // 2], b"", b"digits", other_version, encrypted, other_method, header):
         (tmp_path / "damaged.npz").write_bytes(data)
         with pytest.raises(UserError, match="cannot be read") as caught:
             read_samples(tmp_path / "damaged.npz", (IMAGE,), ())
