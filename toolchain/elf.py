@@ -75,6 +75,11 @@ class Elf:
                 return symbol
         raise KeyError(name)
 
+    def constant_word(self, address: int) -> int | None:
+        """As `word`, of what no program can change: None for what start-up copies to RAM."""
+        kept = [s for s in self.segments if s.address == s.runs_at and s.runs_at <= address < s.runs_at + len(s.data)]
+        return self.word(address) if kept else None
+
     def word(self, address: int) -> int | None:
         """The 32-bit word that is loaded at `address`; None outside the image."""
         for segment in self.segments:

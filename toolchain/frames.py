@@ -89,8 +89,8 @@ class Frames(Protocol):
 
 
 def literal(elf: Elf, address: int) -> Value | None:
-    """The constant that a load from `address` gives, if it is part of the image."""
-    word = elf.word(address)
+    """The constant that a load from `address` gives, if it is part of the image and not a variable."""
+    word = elf.constant_word(address)
     return None if word is None else Constant(word)
 
 
@@ -100,7 +100,7 @@ def jump_table(elf: Elf, entry: TableEntry, inside: int) -> tuple[int, ...]:
     function = next((s for s in elf.symbols if s.kind == "STT_FUNC" and s.address <= inside < s.address + s.size), None)
     targets: list[int] = []
     while function is not None:
-        word = elf.word(entry.base + 4 * len(targets))
+        word = elf.constant_word(entry.base + 4 * len(targets))
         target = ((word or 0) + entry.anchor) & 0xFFFFFFFE
         if word is None or not function.address <= target < function.address + function.size:
             break

@@ -30,9 +30,11 @@ SPARE_BYTES = 1 << 28
 OVERFLOW = re.compile(r"region `(\S+)' overflowed by (\d+) bytes?")
 UNDEFINED = re.compile(r"^(?:\S*ld: )?(?:(?:\./)?(\S+:\d+): )?.*undefined references? to `([^']+)'", re.MULTILINE)
 TWICE = re.compile(
-    r"^(?:\S*ld: )?(?:\./)?(\S+): multiple definition of `([^']+)'; (?:\S+\.o:)?(?:\./)?(\S+): first defined here",
+    r"^(?:\S*ld: )?(?:\S+\.o:)?(?:\./)?(\S+): multiple definition of `([^']+)'; "
+    r"(?:\S+\.o:)?(?:\./)?(\S+): first defined here",
     re.MULTILINE,
 )
+THREAD_LOCAL = re.compile(r"section `\.tdata\S*' from `(?:\S*/)?([^/']+)'")
 LINKS = 3
 
 
@@ -169,7 +171,7 @@ def _overflows(text: str, inputs: Inputs) -> tuple[Overflow, ...]:
             got="".join(f"\n    {line}" for line in twice),
             hint="give one of them another name, or make it static",
         )
-    undefined = sorted({f"{place}: {name}" if place else name for place, name in UNDEFINED.findall(text)})
+    undefined = sorted({f"{_short(place)}: {name}" if place else name for place, name in UNDEFINED.findall(text)})
     if undefined:
         raise UserError(
             f"the image needs {len(undefined)} symbols that nothing defines",
@@ -178,10 +180,22 @@ def _overflows(text: str, inputs: Inputs) -> tuple[Overflow, ...]:
             allowed="the model's objects, the firmware's own sources, libgcc" + _libc(inputs),
             hint="there is no heap, no stdio and no operating system to call",
         )
+    if ".tdata" in text:
+        raise UserError(
+            "a thread-local variable has an initial value",
+            where="link",
+            got="".join(f"\n    {line}" for line in sorted(set(THREAD_LOCAL.findall(text)))),
+            hint="give it its value in main; rand of libc has such a one: use rand_r",
+        )
     found = {name: int(count) for name, count in OVERFLOW.findall(text)}
     if not found:
         raise UserError("the image cannot be linked", where="link", got=text.strip())
     return tuple(Overflow(name, count) for name, count in sorted(found.items()))
+
+
+def _short(place: str) -> str:
+    """File and line; of the sources that a library was built from, which the user does not have, the name alone."""
+    return f"{Path(place).name} of a library" if place.startswith("/") or "/newlib/" in place else place
 
 
 def _libc(inputs: Inputs) -> str:

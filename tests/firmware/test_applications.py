@@ -89,6 +89,9 @@ def app(folder: Path, **files: str) -> FirmwareOptions:
     return FirmwareOptions(app=folder)
 
 
+REST = "int main(void) { fake_invoke(); for (;;) { } }\n"
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     (
@@ -107,8 +110,54 @@ def app(folder: Path, **files: str) -> FirmwareOptions:
         ),
         ({"main_c": "int other(void) { fake_invoke(); return 0; }\n"}, "main"),
         ({"main_c": "int main(void) { return 0; }\n"}, "does the application invoke every model?"),
+        ({"main_c": "int main(void) { fake_invoke() }\n"}, "user/main.c:4:31: error"),
+        ({"main_c": '#include "nothere.h"\n' + REST}, "user/main.c:4:10: fatal error: nothere.h"),
+        ({"main_c": "int main(void)\n{\n    exit(3);\n}\n"}, "user/main.c:6: exit needs an operating system"),
+        (
+            {"main_c": '#include <stdio.h>\nint main(void) { char t[9]; return sprintf(t, "%d", 1); }\n'},
+            "user/main.c:5: sprintf needs stdio",
+        ),
+        ({"main_cpp": "int main() { char *volatile p = new char[9]; *p = 1; }\n"}, "main.cpp:4: operator new[] needs"),
+        ({"main_cpp": "int main() { fake_invoke(); throw 3; }\n"}, "main.cpp:4:35: error: exception handling disabled"),
+        ({"main_c": "int shared = 1;\n" + REST, "b_c": "\nint shared = 2;\n"}, "shared: user/main.c:4 and user/b.c:5"),
+        ({"main_c": "void fake_invoke(void) { }\n" + REST}, "fake_invoke: user/main.c:4 and "),
+        ({"main_c": "void firmware_put(char b) { (void)b; }\n" + REST}, "firmware_put: user/main.c:4 and "),
+        (
+            {"main_c": "int (*volatile p)(int) = abs;\nint main(void) { fake_invoke(); return p(3); }\n"},
+            "the stack of main has no bound: an indirect call",
+        ),
+        (
+            {"main_c": "int main(void) { volatile int n = 3; volatile char a[n]; fake_invoke(); return a[0]; }\n"},
+            "the stack of main has no bound: sp takes a value",
+        ),
+        (
+            {
+                "main_c": "int f(volatile int *n) { return *n ? 1 + f(n) * *n : 0; }\n"
+                "int main(void) { volatile int n = 3; fake_invoke(); return f(&n); }\n"
+            },
+            "functions call themselves",
+        ),
     ),
-    ids=("undefined", "duplicate", "heap", "operator_new", "no_main", "no_model"),
+    ids=(
+        "undefined",
+        "duplicate",
+        "heap",
+        "operator_new",
+        "no_main",
+        "no_model",
+        "syntax",
+        "header",
+        "exit",
+        "stdio",
+        "array",
+        "throw",
+        "variable",
+        "invoke",
+        "put",
+        "pointer",
+        "vla",
+        "recursion",
+    ),
 )
 @pytest.mark.parametrize("name", ("qemu_m3", "qemu_rv32imac"))
 def test_names_file_and_line(tmp_path: Path, name: str, files: dict[str, str], message: str) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from toolchain.disassembly import Instruction, parse
@@ -125,6 +127,16 @@ def test_riscv_flow() -> None:
     for text, flow in expected.items():
         assert frames.flow(instruction(text), state) == flow, text
     assert frames.flow(instruction("jal x7,120 <f>", 4, 0x120), state)[0] is Flow.INDIRECT_CALL
+
+
+def test_what_a_variable_holds_at_first_is_not_known() -> None:
+    """A pointer in .data, which start-up copies to RAM, may have another value by the time of the call."""
+    known = image("EM_RISCV")
+    known = replace(known, segments=(*known.segments, Segment(0x900, bytes([4, 1, 0, 0]), 0x20000800)))
+    frames = RiscvFrames(known)
+    for base, found in (("x3", None), ("x8", Constant(0x100))):
+        (state,) = after(frames, f"lw x15,0({base})", State(0, {"x8": Constant(0x800)}))
+        assert state.registers.get("x15") == found
 
 
 def test_riscv_prologues_of_libgcc() -> None:
