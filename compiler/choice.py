@@ -9,7 +9,7 @@ operator at a time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -174,20 +174,29 @@ def _reduced(options: Sequence[Sequence[_Option]], chosen: list[Lowered], costs:
     while least is None or cost(best) < least:
         least = cost(best)
         for name in kernels:
-            best = min(best, _moved(options, best, name), key=cost)
+            best = min((best, *_moved(options, best, name, costs)), key=cost)
         for i, each in enumerate(options):
             best = min((best, *([*best[:i], o.lowered, *best[i + 1 :]] for o in each)), key=cost)
     return best
 
 
-def _moved(options: Sequence[Sequence[_Option]], chosen: list[Lowered], kernel: str) -> list[Lowered]:
-    """All operators that can have a kernel with no other but those in use have it."""
+def _moved(
+    options: Sequence[Sequence[_Option]], chosen: list[Lowered], kernel: str, costs: Costs
+) -> Iterator[list[Lowered]]:
+    """All operators that can have a kernel have it: with no other but those in use, and with as little other code as
+    can be."""
     used = {kernel, *(name for lowered in chosen for name in lowered.code)}
-    moved = []
-    for each, before in zip(options, chosen, strict=True):
-        fitting = [o for o in each if kernel in o.lowered.code and o.lowered.code.keys() <= used]
-        moved.append(min(fitting, key=lambda o: o.flash).lowered if fitting else before)
-    return moved
+
+    def more(lowered: Lowered) -> int:
+        new = sum(costs.code_bytes.get(name, size) for name, size in lowered.code.items() if name not in used)
+        return new + sum(len(constant.data) for constant in lowered.constants)
+
+    for alone in (True, False):
+        fitting = [
+            [o.lowered for o in each if kernel in o.lowered.code and (not alone or o.lowered.code.keys() <= used)]
+            for each in options
+        ]
+        yield [min(each, key=more, default=before) for each, before in zip(fitting, chosen, strict=True)]
 
 
 def _cost(costs: Costs, chosen: Sequence[Lowered]) -> tuple[int, int]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Channels' requantisation in 5 to 8 bytes, from which kernels compute the words that they work with.
 
-A packed channel is its exponent s (5 bits) above the multiplier's bits 29 to 3 (four bytes; bit 30 is always set) or
-29 to 11 (three bytes), and behind them the bias as a signed integer of one to four bytes; all are little endian. The
-bits of the multiplier that are left out are zero: `shortened` finds multipliers without them that give the same
-outputs, which is proven at every accumulator at which an output changes.
+A packed channel is a little-endian integer. Its upper 32 bits are the exponent s (5 bits) above the multiplier's bits
+29 to 3 (bit 30 is always set); its lower bits are the bias, signed. Where both overlap, the multiplier's lowest bits
+are the bias' highest ones, and bits 2 to 0 are zero: `shortened` finds multipliers like that which give the same
+outputs, proven at every accumulator at which an output changes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from compiler.kernels.problems import Requantization
 from compiler.kernels.scalar.steps import steps
 from compiler.numerics import requantize
 
-ABSENT_BITS = (11, 3)
-"""The multiplier's lowest bits that are not stored, with three bytes and with four."""
-PARAMETERS = ("wide", "narrow", "base", "unit")
-"""Parameters of a call: how far the multiplier's word and the bias' are shifted to the left, and what the rounding
+PARAMETERS = ("channel_bytes", "narrow", "base", "unit")
+"""Parameters of a call: a channel's bytes, how far a word of them is shifted to leave the bias, and what the rounding
 constant follows from: base + (unit << s >> 2)."""
+_SIZES = range(5, 9)
+"""Bytes of a channel."""
+_FRACTION, _ABSENT = 27, 3
+"""The multiplier's bits in a channel, and those below them."""
 _TOP = 1 << 30
 _MOST_SHIFT = 31
 _FARTHEST = 4
@@ -79,10 +81,10 @@ class Shortened:
 
 
 def shortened(
-    weights: NDArray[np.int8] | Int64Array, bias: Int64Array, input_zero_point: int, r: Requantization
+    weights: NDArray[np.int8] | Int64Array, bias: Int64Array, input_zero_point: int, r: Requantization, folded: int
 ) -> Shortened | None:
     """The layer with weights [channels, taps], the filter's zero point subtracted, in the shortest form that is exact;
-    None where none is."""
+    None where none is. Kernels start from the bias - `folded` * the sum of a channel's weights."""
     low, high = accumulator_bounds(weights, bias, input_zero_point)
     small = (low >= -(1 << 31)) & (high < 1 << 31)
     constant = small & (r.shifts <= 0) & (requantize(low, r) == requantize(high, r))
@@ -99,34 +101,48 @@ def shortened(
         bias, low, high = (np.where(constant, middle, values) for values in (bias, low, high))
         if not np.array_equal(requantize(bias, r)[constant], only[constant]):
             return None
-    found = (rounded(r, low, high, absent) for absent in ABSENT_BITS)
-    requantization = next((one for one in found if one is not None), None)
-    return None if requantization is None else Shortened(constant, bias, requantization)
+    start = bias - folded * np.where(constant, 0, weights.astype(np.int64).sum(axis=1))
+    bits = _bits(start)
+    if bits > 32:
+        return None
+    for size in _SIZES:
+        shared = max(bits + 32 - 8 * size, 0)
+        if shared < _FRACTION:
+            ends = ((start & (1 << bits) - 1) >> bits - shared) << _ABSENT
+            found = rounded(r, low, high, shared + _ABSENT, ends)
+            if found is not None:
+                return Shortened(constant, bias, found)
+    return None
 
 
-def rounded(r: Requantization, low: Int64Array, high: Int64Array, absent: int) -> Requantization | None:
-    """The requantisation with multipliers whose lowest `absent` bits are zero; None where some channel's outputs for
+def _bits(values: Int64Array) -> int:
+    """Bits that hold the signed values."""
+    return int(np.maximum(values, ~values).max()).bit_length() + 1
+
+
+def rounded(r: Requantization, low: Int64Array, high: Int64Array, bits: int, ends: Int64Array) -> Requantization | None:
+    """The requantisation with multipliers whose lowest `bits` are `ends`; None where some channel's outputs for
     accumulators from `low` to `high` would change by that, or where a multiplier is not normalised."""
-    arrays = tuple(np.asarray(a, np.int64).tobytes() for a in (r.multipliers, r.shifts, low, high))
-    found = _found(arrays, (r.zero_point, r.minimum, r.maximum), absent)
+    arrays = tuple(np.asarray(a, np.int64).tobytes() for a in (r.multipliers, r.shifts, low, high, ends))
+    found = _found(arrays, (r.zero_point, r.minimum, r.maximum), bits)
     return None if found is None else replace(r, multipliers=found)
 
 
 @lru_cache(maxsize=512)  # A layer's lowerings, whole and in bands, ask for the same.
-def _found(arrays: tuple[bytes, ...], ends: tuple[int, int, int], absent: int) -> Int64Array | None:
-    multipliers, shifts, low, high = (np.frombuffer(data, np.int64) for data in arrays)
+def _found(arrays: tuple[bytes, ...], limits: tuple[int, int, int], bits: int) -> Int64Array | None:
+    multipliers, shifts, low, high, ends = (np.frombuffer(data, np.int64) for data in arrays)
     normal = (multipliers >= _TOP) & (multipliers < 2 * _TOP) & (shifts <= 0)
     if not np.all(normal & (low <= high) & (low >= -(1 << 31)) & (high < 1 << 31)):
         return None
-    r = Requantization(multipliers, shifts, *ends)
+    r = Requantization(multipliers, shifts, *limits)
     first = np.minimum(steps(r, low, high), high)
     # Outputs grow with the accumulator: what is right on both sides of each change, and at the ends, is right.
     points = np.concatenate([low[None], np.maximum(first - 1, low), first, high[None]])
     right = requantize(points, r)
-    nearest = (multipliers + (1 << absent >> 1)) >> absent
+    nearest = (multipliers - ends + (1 << bits >> 1)) >> bits
     found = np.full_like(multipliers, -1)
     for distance in sorted(range(-_FARTHEST, _FARTHEST + 1), key=abs):
-        tried = np.clip(nearest + distance << absent, _TOP, 2 * _TOP - (1 << absent))
+        tried = np.clip(nearest + distance, _TOP >> bits, (2 * _TOP >> bits) - 1) << bits | ends
         same = (requantize(points, replace(r, multipliers=tried)) == right).all(axis=0)
         found = np.where((found < 0) & same, tried, found)
         if (found >= 0).all():
@@ -145,20 +161,22 @@ def pack(words: Int64Array, kinds: Sequence[Word]) -> Packed | None:
         return None
     if any(np.any(column != column[0]) for column in shared):
         return None
-    absent = next((bits for bits in ABSENT_BITS if not np.any(multipliers & (1 << bits) - 1)), None)
-    if absent is None:
-        return None
-    size = next((n for n in range(1, 5) if np.all(abs(2 * bias + 1) < 1 << 8 * n)), None)
+    bits = _bits(bias)
     part = _wrapped(_wrapped(unit << exponents) >> 2)
     fits = np.array_equal(columns[Word.ROUNDING], _wrapped(base + part))
     fits &= Word.TIE not in columns or np.array_equal(columns[Word.TIE], 2 * part)
-    if size is None or not fits:
+    if bits > 32 or np.any(multipliers & (1 << _ABSENT) - 1) or not fits:
         return None
-    factors = 3 if absent > 3 else 4
-    top = (exponents << 27 | multipliers - _TOP >> 3).astype("<u4").view(np.uint8).reshape(-1, 4)[:, 4 - factors :]
-    low = (bias & 0xFFFFFFFF).astype("<u4").view(np.uint8).reshape(-1, 4)[:, :size]
-    entries = (32 - 8 * factors, 32 - 8 * size, int(base), int(unit))
-    return Packed(np.concatenate([top, low], 1), entries, tuple(int(column[0]) for column in shared))
+    top = (exponents << _FRACTION | multipliers - _TOP >> _ABSENT).astype(np.uint64)
+    low = (bias & (1 << bits) - 1).astype(np.uint64)
+    for size in _SIZES:
+        whole = top << np.uint64(8 * size - 32) | low
+        if np.array_equal(whole >> np.uint64(8 * size - 32), top) and np.array_equal(
+            whole & np.uint64((1 << bits) - 1), low
+        ):
+            rows = whole.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :size]
+            return Packed(rows, (size, 32 - bits, int(base), int(unit)), tuple(int(column[0]) for column in shared))
+    return None
 
 
 def _rounding(columns: dict[Word, Int64Array]) -> tuple[int, int]:
@@ -181,8 +199,8 @@ def _wrapped(values: Int64Array) -> Int64Array:
 
 
 def constant(rows: NDArray[np.uint8]) -> Constant:
-    """The bytes of packed channels, with what a kernel may read behind them."""
-    return Constant(rows.tobytes() + bytes(3), align=1)
+    """The bytes of packed channels."""
+    return Constant(rows.tobytes(), align=1)
 
 
 def arguments(packed: Packed) -> dict[str, Argument]:
@@ -191,17 +209,16 @@ def arguments(packed: Packed) -> dict[str, Argument]:
 
 def emit(f: KernelFunction, packed: Value) -> Channel:
     """Loads a channel."""
-    wide, narrow = f.integer("wide"), f.integer("narrow")
-    top = f.shl(f.load(I32, packed, align=1), wide)
-    behind = f.offset(packed, f.sub(4, f.lshr(wide, 3)))
-    bias = f.ashr(f.shl(f.load(I32, behind, align=1), narrow), narrow)
-    exponent = f.lshr(top, 27)
+    narrow, end = f.integer("narrow"), f.offset(packed, f.integer("channel_bytes"))
+    top = f.load(I32, f.offset(end, f.const(-4)), align=1)
+    bias = f.ashr(f.shl(f.load(I32, packed, align=1), narrow), narrow)
+    exponent = f.lshr(top, _FRACTION)
     part = f.ashr(f.shl(f.integer("unit"), exponent), 2)
     return Channel(
         bias,
-        f.or_(f.lshr(f.shl(top, 5), 2), _TOP),
+        f.or_(f.lshr(f.shl(top, 32 - _FRACTION), 2), _TOP),
         f.add(f.integer("base"), part),
         exponent,
         f.shl(part, 1),
-        f.offset(behind, f.sub(4, f.lshr(narrow, 3))),
+        end,
     )

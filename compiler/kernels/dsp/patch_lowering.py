@@ -179,24 +179,21 @@ def _compact(
 def _unpacked(matrix: Matrix, pixels: int, way_of: Callable[[int], _Way], macs: int) -> list[Lowered]:
     """As `_compact`, with records that are packed in flash: in the shortest form that is exact."""
     flat = matrix.weights.reshape(matrix.channels, -1)
-    short = packed_records.shortened(flat, matrix.bias, matrix.input_zero_point, matrix.requantization)
+    zero_point = matrix.input_zero_point
+    short = packed_records.shortened(flat, matrix.bias, zero_point, matrix.requantization, folded=zero_point)
     if short is None:
         return []
     r = short.requantization
     weights = np.where(short.constant[:, None, None], 0, matrix.weights).astype(matrix.weights.dtype)
     matrix = replace(matrix, weights=weights, bias=short.bias, requantization=r)
-    made: list[Lowered | None] = []
-    for joins in (True, False):
-        packed = pack(matrix, words=False, joins=joins, settles=False)
-        records = packed.records
-        if records.form.exact or records.alike:
-            continue
-        forms = [records]
-        if not records.form.tie and r.minimum >= r.zero_point and records.form.shift is not None:
-            forms.append(_with_tie(records, np.int64(1) << records.scales - 1))
-        made += [_unpacked_form(matrix, replace(packed, records=form), pixels, way_of, macs) for form in forms]
-        if packed.form is WeightForm.BYTES:
-            break
+    packed = pack(matrix, words=False, joins=False, settles=False)
+    records = packed.records
+    if records.form.exact:
+        return []
+    forms = [records]
+    if not records.form.tie and r.minimum >= r.zero_point and records.form.shift is not None:
+        forms.append(_with_tie(records, np.int64(1) << records.scales - 1))
+    made = [_unpacked_form(matrix, replace(packed, records=form), pixels, way_of, macs) for form in forms]
     return [one for one in made if one is not None]
 
 
@@ -290,7 +287,7 @@ def _lower_packed(
 
     once = unroll == padded and not compact
     gather = replace(way.gather, joined=weights.form is WeightForm.JOINED)
-    kernel = PatchMatrix(gather, block, at_once, unroll, weights.form, records.form, ragged, once, alike)
+    kernel = PatchMatrix(gather, block, at_once, unroll, weights.form, records.form, ragged, once, alike, compact)
     buffer = -(-way.scratch // 8) * 8
     buffer_bytes = kernel.quad_step * padded
     table = _words(rows)

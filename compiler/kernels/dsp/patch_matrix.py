@@ -35,7 +35,7 @@ class PatchMatrix(Kernel):
 
     `once`: the depth is one step, without a loop. `overlap`: a
     block's record ends with the distance to the next block's output (an odd count of channels).
-    `alike`: all channels are requantised alike; a record is the bias.
+    `alike`: all channels are requantised alike; a record is the bias. `small`: tables are lean.
     """
 
     gather: Gather
@@ -47,10 +47,15 @@ class PatchMatrix(Kernel):
     overlap: bool = False
     once: bool = False
     alike: bool = False
+    small: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:  # type: ignore[override]
         return _COMMON + (("fields",) if self.alike else ()) + self.gather.parameters
+
+    @property
+    def lean(self) -> bool:
+        return self.small
 
     @property
     def direct(self) -> bool:
@@ -71,7 +76,9 @@ class PatchMatrix(Kernel):
 
     @property
     def name(self) -> str:
-        marks = f"{self.weights.value}{'q' * self.alike}{'' if self.once else 'n'}{'o' * self.overlap}"
+        marks = (
+            f"{self.weights.value}{'q' * self.alike}{'' if self.once else 'n'}{'o' * self.overlap}{'z' * self.small}"
+        )
         block = f"{self.channels}x{self.pixels_at_once}x{self.unroll}{marks}"
         return f"patch_dsp_{self.gather.name}_{block}_{self.requantizer.name}"
 

@@ -123,19 +123,25 @@ class AveragePoolKernel(PoolKernel):
             count = Element.FLOAT32.load(f, entry)
             return lambda value: f.builder.fdiv(value, count)
         half, reciprocal, shift = (f.load_i32(entry, 4 * i) for i in range(3))
+        return lambda total: divided(f, self.isa, self.ties_up, total, (half, reciprocal, shift))
 
-        def divide_up(total: Value) -> Value:
-            # `half` makes the sum positive: it has 128 for each cell more.
-            quotient = self.isa.multiply_high(f, f.shl(f.add(total, half), 2), reciprocal)
-            return f.sub(f.ashr(quotient, shift), BYTE_OFFSET)
 
-        def divide(total: Value) -> Value:
-            sign = f.ashr(total, 31)
-            magnitude = f.add(f.sub(f.xor(total, sign), sign), half)
-            quotient = f.ashr(self.isa.multiply_high(f, f.shl(magnitude, 2), reciprocal), shift)
-            return f.sub(f.xor(quotient, sign), sign)
+def divided(f: KernelFunction, isa: Isa, ties_up: bool, total: Value, divisor: tuple[Value, Value, Value]) -> Value:
+    """A sum by the words of `divisor_words`."""
+    half, reciprocal, shift = divisor
+    if ties_up:
+        # `half` makes the sum positive: it has 128 for each cell more.
+        quotient = isa.multiply_high(f, f.shl(f.add(total, half), 2), reciprocal)
+        return f.sub(f.ashr(quotient, shift), BYTE_OFFSET)
+    sign = f.ashr(total, 31)
+    magnitude = f.add(f.sub(f.xor(total, sign), sign), half)
+    quotient = f.ashr(isa.multiply_high(f, f.shl(magnitude, 2), reciprocal), shift)
+    return f.sub(f.xor(quotient, sign), sign)
 
-        return divide_up if self.ties_up else divide
+
+def divisor_words(count: int, ties_up: bool) -> tuple[int, int, int]:
+    """What rounds, the reciprocal and its shift, for means of `count` integers."""
+    return (count // 2 + (BYTE_OFFSET * count if ties_up else 0), *reciprocal(count))
 
 
 class RootMeanSquarePoolKernel(AveragePoolKernel):
@@ -207,8 +213,7 @@ def _averages(kernel: AveragePoolKernel, w: Window) -> Lowered:
     if element is Element.FLOAT32:
         divisors = b"".join(struct.pack("<f2i", count, 0, 0) for count in counts)
     else:
-        offset = BYTE_OFFSET if kernel.ties_up else 0
-        divisors = b"".join(struct.pack("<3i", count // 2 + offset * count, *reciprocal(count)) for count in counts)
+        divisors = b"".join(struct.pack("<3i", *divisor_words(count, kernel.ties_up)) for count in counts)
     arguments = (*window_arguments(w, element.bytes), w.input_channels // kernel.lanes, Constant(divisors))
     return Lowered((KernelCall(kernel, arguments),), overlaps=(of_pixels(w, element.bytes),))
 

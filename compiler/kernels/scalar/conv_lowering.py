@@ -66,12 +66,12 @@ def compact_lowerings(core: ScalarCore, blocking: Blocking, product: Product) ->
 
 
 def _unpacked(core: ScalarCore, product: Product, w: Window, choice: _Choice, ring: bool) -> list[Compact]:
-    short, block = product.shortened(), choice.shape.channels
+    short, block = product.shortened(128 * core.unsigned_inputs), choice.shape.channels
     if short is None or len(product.bias) % block:
         return []
     table = short.table(core, 128 * core.unsigned_inputs, False, packs=True)
     packed = packed_records.pack(table.words, _WORDS) if table.form.rounding.is_one_product else None
-    if packed is None or table.shared:
+    if packed is None:
         return []
     made = [_lower(core, short, w, choice, ring, False, ties, packs=True, small=True) for ties in (False, True)]
     kept = made if made[0].calls != made[1].calls else made[:1]

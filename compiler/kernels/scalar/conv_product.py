@@ -100,9 +100,10 @@ class Product:
         bias = self.bias - (self.input_zero_point + input_bias) * self._centred.sum(axis=1)
         return channel_table(core, self.requantization, bias, self._bounds, lookup, packs)
 
-    def shortened(self) -> Product | None:
-        """The same with channels that can be packed."""
-        short = packed_records.shortened(self._centred, self.bias, self.input_zero_point, self.requantization)
+    def shortened(self, input_bias: int) -> Product | None:
+        """The same with channels that can be packed, for inputs that are read as value + `input_bias`."""
+        folded = self.input_zero_point + input_bias
+        short = packed_records.shortened(self._centred, self.bias, self.input_zero_point, self.requantization, folded)
         if short is None:
             return None
         weights = np.where(short.constant[:, None, None], self.filter_zero_point, self.weights)

@@ -111,7 +111,7 @@ class ConvScalar(RowKernel):
     def _segment(self, f: KernelFunction, start: Value, state: list[Value]) -> list[Value]:
         weights, *accumulators = state
         pixels = [start] if self.pitch else self._windows(f, start)
-        count, squares = len(pixels), f.pointer("squares")
+        count, squares = len(pixels), self.core.squares(f, self.lean)
 
         def step(pointer: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
             others, weights, sums = carried[: count - 1], carried[count - 1], carried[count:]

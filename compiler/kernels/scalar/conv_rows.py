@@ -247,7 +247,8 @@ class RowKernel(Kernel):
             steps = [f.integer("group_input"), f.integer("group_output")]
             return [f.add(at, step_input), f.add(to, step_output), *steps, *rest]
 
-        first = [f.integer("first_input"), f.integer("first_output")]
+        kind = "group" if self.lean and self.pixels == 1 else "first"
+        first = [f.integer(f"{kind}_input"), f.integer(f"{kind}_output")]
         return f.loop(f.integer("group_count"), group, [f.const(0), f.const(0), *first, *carried])[4:]
 
     def over_segments(

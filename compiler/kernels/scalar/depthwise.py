@@ -150,9 +150,10 @@ class DepthwiseScalar(PlaneKernel):
         elif buffer is not None:
             for i in range(self.rows * self.columns):
                 f.store(f.load_s8(taps, i), buffer, 4 * i)
-        pixel = f.integer("output_channels")
+        alone = self.lean and self.pixels == 1
+        pixel = f.const(0) if alone else f.integer("output_channels")
         steps = [f.integer("group_input"), f.integer("group_output")]
-        requantized, squares = Requantizer(self.core, self.form).emitter(f), f.pointer("squares")
+        requantized, squares = Requantizer(self.core, self.form).emitter(f), self.core.squares(f, self.lean)
 
         def row(_: Value, carried: list[Value]) -> list[Value]:
             base, output = carried
@@ -174,7 +175,8 @@ class DepthwiseScalar(PlaneKernel):
                     place = f.offset(place, pixel) if p + 1 < self.pixels else place
                 return f.offset(target, step_output), [*(f.offset(r, step_input) for r in rows), *steps]
 
-            f.loop_until(end, output, group, [*starts, f.integer("first_input"), f.integer("first_output")])
+            first = steps if alone else [f.integer("first_input"), f.integer("first_output")]
+            f.loop_until(end, output, group, [*starts, *first])
             return [f.offset(base, f.integer("row_advance")), end]
 
         # The loop ends at the output row behind the last: its pointer spares a counter.

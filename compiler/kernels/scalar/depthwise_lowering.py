@@ -59,7 +59,8 @@ def packed_lowerings(core: ScalarCore, blocking: DepthwiseBlocking, layer: Depth
     """The kernel without anything unrolled that takes packed records, in the shortest form that is exact; none where
     none is."""
     weights = layer.weights.astype(np.int64).reshape(-1, layer.window.output_channels).T
-    short = packed_records.shortened(weights, layer.bias, layer.input_zero_point, layer.requantization)
+    folded = layer.input_zero_point + 128 * core.unsigned_inputs
+    short = packed_records.shortened(weights, layer.bias, layer.input_zero_point, layer.requantization, folded)
     if short is None:
         return []
     kept = np.where(short.constant, 0, layer.weights).astype(layer.weights.dtype)

@@ -59,15 +59,16 @@ class Form:
 @dataclass(frozen=True, eq=False)
 class ChannelTable:
     """`words` int64 [channels, WORDS]; `entries` are the values of REQUANTIZE_FIELDS. `shared`: channels differ in
-    their bias only."""
+    their bias only, and are not to be packed."""
 
     form: Form
     words: Int64Array
     entries: dict[str, Argument]
+    packs: bool = False
 
     @property
     def shared(self) -> bool:
-        return _alike(self.words)
+        return not self.packs and _alike(self.words)
 
 
 def channel_table(
@@ -115,7 +116,7 @@ def channel_table(
             bits, (upper, lower, addend, shift) = found[0], found[1].T
             rounding, words = Rounding.FACTORS, np.stack([bias, upper | lower << 16, addend, shift], axis=1)
     entries = clamp_entries(clamp, r) | {"factor_bits": bits, "zero_offset": r.zero_point - origin}
-    return ChannelTable(Form(rounding, clamp), words, entries)
+    return ChannelTable(Form(rounding, clamp), words, entries, packs)
 
 
 def _alike(words: Int64Array) -> bool:
