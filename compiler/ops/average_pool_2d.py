@@ -15,15 +15,15 @@ from compiler.kernels.portable.pools import LARGEST_WINDOW, average_pool
 from compiler.kernels.portable.whole_average import whole_average
 from compiler.kernels.problems import Window
 from compiler.ops.definition import OperatorView
-from compiler.ops.pooling import average_reference, definition
+from compiler.ops.pooling import average_reference, definition, slide
 
 
 def _moderate_window(view: OperatorView) -> str | None:
-    a = view.attributes
-    cells = int(a.filter_height * a.filter_width)
+    a = slide(view)
+    cells = a.kernel_height * a.kernel_width
     if cells <= LARGEST_WINDOW or not view.input().dtype.is_integer:
         return None
-    return f"{a.filter_height} x {a.filter_width} cells"
+    return f"{a.kernel_height} x {a.kernel_width} cells"
 
 
 _moderate_window.__doc__ = f"The window has at most {LARGEST_WINDOW} cells; of FLOAT32 any number."

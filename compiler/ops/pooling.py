@@ -28,7 +28,7 @@ from compiler.ops.constraints import (
     quantized_per_tensor,
     rank,
 )
-from compiler.ops.definition import Array, Constraint, OperatorDefinition, OperatorView
+from compiler.ops.definition import Array, Band, Constraint, OperatorDefinition, OperatorView
 from compiler.ops.geometry import AnyPadding, Padding, Slide
 
 Fold = Callable[[Array, Array, bool], Array]
@@ -62,16 +62,23 @@ def parse(options: Any) -> PoolAttributes:
 
 
 def slide(view: OperatorView) -> Slide:
+    """How the window moves. With SAME padding one of twice the input's size covers all of the input wherever it stands,
+    and so does any larger one, which is the same then."""
     a: PoolAttributes = view.attributes
-    return Slide(a.filter_height, a.filter_width, a.stride_height, a.stride_width, a.padding)
+    kernel = a.filter_height, a.filter_width
+    if a.padding is Padding.SAME:
+        _, height, width, _ = view.input().shape
+        kernel = min(a.filter_height, 2 * height), min(a.filter_width, 2 * width)
+    return Slide(*kernel, a.stride_height, a.stride_width, a.padding)
 
 
 def positive_window(view: OperatorView) -> str | None:
-    """The window's sizes and strides are at least 1, and its sizes at most twice the input's."""
+    """The window's sizes and strides are at least 1; without padding it is no larger than the input."""
     a: PoolAttributes = view.attributes
     _, height, width, _ = view.input().shape
     sizes = (a.filter_height, a.filter_width, a.stride_height, a.stride_width)
-    if min(sizes) >= 1 and a.filter_height <= 2 * height and a.filter_width <= 2 * width:
+    moved = slide(view)
+    if min(sizes) >= 1 and moved.kernel_height <= 2 * height and moved.kernel_width <= 2 * width:
         return None
     return f"window {sizes[:2]} over {(height, width)}, strides {sizes[2:]}"
 
@@ -124,6 +131,15 @@ def average_reference(values: Array, inside: Array, ties_up: bool = False) -> Ar
     return np.asarray(total / count.astype(np.float32), np.float32)
 
 
+def bands(view: OperatorView, rows: range) -> Band | None:
+    """As those of any window; none where `slide` does not take the window as the attributes state it, since a band has
+    its padding stated."""
+    a, moved = view.attributes, slide(view)
+    if (moved.kernel_height, moved.kernel_width) != (a.filter_height, a.filter_width):
+        return None
+    return sliding(slide)(view, rows)
+
+
 def definition(name: str, fold: Fold, pool: Pool, *constraints: Constraint) -> OperatorDefinition:
     """The definition of a pool that computes `fold` and lowers to `pool`."""
 
@@ -156,4 +172,4 @@ def definition(name: str, fold: Fold, pool: Pool, *constraints: Constraint) -> O
         quantized_per_tensor(0),
         near_quantization,
     )
-    return OperatorDefinition(name, parse, (*common, *constraints), reference, lower, bands=sliding(slide))
+    return OperatorDefinition(name, parse, (*common, *constraints), reference, lower, bands=bands)
