@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from boards.board import MemoryKind
@@ -27,7 +28,7 @@ def check_image(image: Image, bundle: Bundle) -> None:
         *symbol_faults(image.elf),
         *(f"ABI: {fault}" for fault in abi_faults(image.elf, core)),
         *foreign_instructions(core, image.code),
-        *(fault for model in bundle.models for fault in constant_faults(image.elf, model)),
+        *constant_faults(image.elf, bundle),
         *region_faults(image.elf, image.site),
         *(fault for model in bundle.models for fault in arena_faults(image.elf, image.site, model)),
         *stack_faults(image),
@@ -49,16 +50,19 @@ def symbol_faults(elf: Elf) -> Iterator[str]:
         yield f"symbol: {need}"
 
 
-def constant_faults(elf: Elf, model: CompiledModel) -> Iterator[str]:
-    """The model's constants must lie at multiples of 16, as its kernels assume; parameter tables are words."""
+def constant_faults(elf: Elf, bundle: Bundle) -> Iterator[str]:
+    """The models' constants must lie at multiples of 16, as their kernels assume; parameter tables are words.
+
+    A model's names may begin as another model's do: kws_input has kws_input_table_0, and kws has kws_table_0.
+    """
+    prefixes = "|".join(re.escape(model.prefix) for model in bundle.models)
+    ours, table = re.compile(f"({prefixes})_.*"), re.compile(rf"({prefixes})_table_\d+")
     for symbol in elf.symbols:
-        if symbol.section != ".constants" or symbol.kind != "STT_OBJECT":
+        if symbol.section != ".constants" or symbol.kind != "STT_OBJECT" or not ours.fullmatch(symbol.name):
             continue
-        if not symbol.name.startswith(f"{model.prefix}_"):
-            continue
-        alignment = 4 if symbol.name.startswith(f"{model.prefix}_table_") else CONSTANT_ALIGNMENT
+        alignment = 4 if table.fullmatch(symbol.name) else CONSTANT_ALIGNMENT
         if symbol.address % alignment:
-            yield f"constants: {symbol.name} of {model.name} is at {symbol.address:#x}, not a multiple of {alignment}"
+            yield f"constants: {symbol.name} of {bundle.name} is at {symbol.address:#x}, not a multiple of {alignment}"
 
 
 def region_faults(elf: Elf, site: Site) -> Iterator[str]:

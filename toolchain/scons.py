@@ -34,7 +34,7 @@ from toolchain.variables import check_used, read_board_request, read_request, un
 _R = TypeVar("_R")
 _SOURCES = ("boards/**/*.*", "compiler/**/*.*", "firmware_templates/**/*.*", "toolchain/**/*.py")
 _EXAMPLE = "./kiln board=ch32v model=models/mnist_int8.tflite run"
-_REFUSED = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
+_REFUSED = (errno.EACCES, errno.EDQUOT, errno.ENAMETOOLONG, errno.ENOSPC, errno.EPERM, errno.EROFS)
 """What the system says when it is the user who has to make room or give rights."""
 _one_at_a_time = threading.Lock()
 """With -j SCons runs actions in threads; ours share the terminal and report.json."""

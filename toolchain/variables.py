@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from toolchain.serial_link import read_link
 from toolchain.site import board_site
 from toolchain.tuning import read_tuning
 
+_LONGEST = 200
+"""Bytes of a build folder's name: file systems take 255, and temporary names are longer than it."""
 OF_BOARDS = {
     "console": "auto",
     "benchmark": "",
@@ -167,7 +170,16 @@ def _folder(board: str, models: tuple[Path, ...]) -> Path:
             raise UserError("the model file's name has no part before its suffix", where="model=", got=model.name)
         if not model.name.isprintable():
             raise UserError("the model file's name is not printable text", where="model=", got=ascii(model.name))
-    folder = ROOT / "build" / board / "+".join(model.stem for model in models)
+    name = "+".join(model.stem for model in models)
+    if len(os.fsencode(name)) > _LONGEST:
+        raise UserError(
+            "the models' names are too long for a folder's",
+            where="model=",
+            got=f"{len(os.fsencode(name))} bytes",
+            allowed=f"{_LONGEST} bytes together, with a + between two",
+            hint="rename a file: C names and the build's folder come from it",
+        )
+    folder = ROOT / "build" / board / name
     for place in (folder, *folder.parents):
         if place.exists() and not place.is_dir():
             raise UserError(

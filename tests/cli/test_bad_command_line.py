@@ -47,6 +47,11 @@ GOOD = ("board=qemu_m3", "model=mnist_nano_int8")
         (("board=qemu_m4", "port=x", "erase"), ("not flashed over serial", "qemu_m4")),
         (("board=ch32v", "model=mnist_int9"), ("model=mnist_int9", "did you mean mnist_int8.tflite")),
         (("board=ch32v", "model=/nowhere/at/all.tflite"), ("the model file is not there", "model=/nowhere")),
+        (("board=ch32v", "model=" + "x" * 300), ("File name too long",)),
+        (
+            ("board=ch32v", "model=" + ",".join(["mnist_nano_int8"] * 14)),
+            ("names are too long", "got: 223 bytes", "200"),
+        ),
         ((*GOOD, "arena=CCM"), ("no such RAM bank", "arena=", "RAM (4194304 bytes)")),
         ((*GOOD, "arena_bytes=1.5K"), ("arena_bytes= is no number of bytes", "1.5K", "24576, 24K")),
         ((*GOOD, "clock=max"), ("no such clock", "clock=", "reset (")),

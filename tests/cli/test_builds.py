@@ -130,6 +130,14 @@ def test_any_name_of_a_model(checkout: Checkout, name: str) -> None:
     assert "PASS" in found.out
 
 
+def test_names_of_models_that_begin_alike_share_an_image(checkout: Checkout) -> None:
+    data = (checkout.root / "models" / "mnist_nano_int8.tflite").read_bytes()
+    names = ("kws", "kws_v2", "kws_table", "kws_input", "kws_constant_0")
+    paths = [checkout.model(f"{name}.tflite", data).removeprefix("model=") for name in names]
+    found = checkout.run("board=qemu_m3", f"model={','.join(paths)}", "console=none")
+    assert found.code == 0, found.error
+
+
 def wide_layers() -> bytes:
     """A convolution to 64 channels and a pool: 20,736 bytes between them, 324 of input and 5,184 of output."""
     weights = np.random.default_rng(1).integers(-127, 128, (64, 1, 1, 1)).astype(np.int8)
