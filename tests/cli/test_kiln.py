@@ -201,6 +201,7 @@ def test_a_second_run_goes_straight_to_scons(machine: Machine) -> None:
     assert (code, printed, calls) == (0, "", ["python -P -m SCons board=ch32v run"])
 
 
+@pytest.mark.skipif(shutil.which("flock") is None, reason="flock (util-linux) is not installed")
 @pytest.mark.parametrize("arguments", [("boards",), ("test",)])
 def test_two_at_once_set_up_once(machine: Machine, arguments: tuple[str, ...]) -> None:
     machine.put_all(*FOR_TESTS)
