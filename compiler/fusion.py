@@ -99,7 +99,8 @@ def _around(peak: int, count: int) -> Iterator[range]:
 def _joined(schedule: Schedule, joined: range, heights: Sequence[int], lowerings: Lowerings) -> Schedule | None:
     """The schedule with these dispatches made one, in stripes of any of the heights; None where they are no chain."""
     dispatches = schedule.dispatches[joined.start : joined.stop]
-    if not dispatches or not all(_has_bands(d) for d in dispatches) or not _is_closed(schedule, dispatches):
+    graph = schedule.graph
+    if not dispatches or not all(_has_bands(graph, d) for d in dispatches) or not _is_closed(schedule, dispatches):
         return None
     chain, reads = _chain(schedule, [operator for d in dispatches for operator in d.operators])
     pairs = [(first, height) for height in heights if height < chain.height for first in (height, height - 1) if first]
@@ -118,8 +119,11 @@ def _joined(schedule: Schedule, joined: range, heights: Sequence[int], lowerings
     )
 
 
-def _has_bands(dispatch: Dispatch) -> bool:
-    return len(dispatch.writes) == 1 and all(operators()[o.op].bands is not None for o in dispatch.operators)
+def _has_bands(graph: Graph, dispatch: Dispatch) -> bool:
+    """Whether the dispatch can be computed by rows: bands are of images, not of scalars, vectors and matrices."""
+    return len(dispatch.writes) == 1 and all(
+        operators()[o.op].bands is not None and len(graph.tensor(o.outputs[0]).shape) == 4 for o in dispatch.operators
+    )
 
 
 def _is_closed(schedule: Schedule, dispatches: Sequence[Dispatch]) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from compiler.arena import plan_arena
 from compiler.fusion import scheduled
@@ -76,3 +77,13 @@ def test_a_tensor_that_is_needed_whole_is_kept_whole() -> None:
 def test_the_least_where_nothing_is_enough() -> None:
     arenas = [plan(graph(), Settings(optimize, arena_bytes=0))[1] for optimize in Optimize]
     assert max(arenas) < 10 * 1024
+
+
+@pytest.mark.parametrize("shape", [(), (4096,), (64, 64), (16, 16, 16), (1, 2, 8, 16, 16), (2, 8, 16, 16)], ids=str)
+def test_what_is_no_image_is_computed_whole(shape: tuple[int, ...]) -> None:
+    """Alike for any rank; a chain of vectors has no rows."""
+    tensors = (tensor(0, shape, scale=0.1), tensor(1, shape, scale=1 / 128), tensor(2, shape, scale=1 / 128))
+    relus = (Operator(0, "RELU", (0,), (1,)), Operator(1, "RELU", (1,), (2,)))
+    schedule, arena = plan(Graph("test", {t.index: t for t in tensors}, relus, (0,), (2,)), Settings(arena_bytes=0))
+    assert joined(schedule) == []
+    assert len(schedule.dispatches) == 2 and arena >= int(np.prod(shape))
