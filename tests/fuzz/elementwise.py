@@ -17,7 +17,7 @@ def arithmetic(draft: Draft, index: int, x: FileTensor) -> bool:
     if x.dtype not in ("int8", "int16", "uint8", "float32"):
         return False
     op = draft.choice(*ARITHMETIC)
-    other = _other(draft, index, x)
+    other = other_operand(draft, index, x)
     scale = x.scale * draft.tensors[other].scale * 60 if op == "MUL" else 2 * max(x.scale, draft.tensors[other].scale)
     y = draft.add(x.shape, x.dtype, scale=scale)
     pair = (other, index) if draft.chance(0.3) else (index, other)
@@ -40,7 +40,7 @@ def compared(draft: Draft, index: int, x: FileTensor) -> bool:
     op, table = draft.choice(
         ("GREATER", "GreaterOptions"), ("LESS_EQUAL", "LessEqualOptions"), ("NOT_EQUAL", "NotEqualOptions")
     )
-    other = _other(draft, index, x)
+    other = other_operand(draft, index, x)
     condition = draft.add(x.shape, "bool")
     draft.operator(op, (index, other), (condition,), table)
     draft.frontier.remove(condition)
@@ -125,7 +125,7 @@ def converted(draft: Draft, index: int, x: FileTensor) -> bool:
     return draft.operator("QUANTIZE", (index,), (draft.add(x.shape, dtype, scale=x.scale),))
 
 
-def _other(draft: Draft, index: int, x: FileTensor) -> int:
+def other_operand(draft: Draft, index: int, x: FileTensor) -> int:
     """A second operand: a tensor of the same shape and type, the first itself, or a constant that broadcasts."""
     alike = [i for i in draft.frontier if draft.tensors[i].shape == x.shape and draft.tensors[i].dtype == x.dtype]
     if draft.chance(0.6):

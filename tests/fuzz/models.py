@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.model import Model
-from tests.fuzz import elementwise, layers, rearranged, shapes, stateful
-from tests.fuzz.draft import Draft
+from tests.fuzz import elementwise, functions, layers, rearranged, shapes, stateful
+from tests.fuzz.draft import Draft, Step
 
 STEPS = [step for module in (layers, elementwise, shapes, rearranged, stateful) for step in module.STEPS.values()]
+FUNCTIONS = [*STEPS, *(step for step in functions.STEPS.values() for _ in range(3))]
 ROWS = 3
 
 
@@ -25,8 +27,13 @@ class Random:
     inputs: tuple[NDArray[Any], ...]
 
 
-def random_model(seed: int) -> Random:
-    """The same model for the same seed: one to six operators over one to three inputs. It need not read all."""
+def random_function(seed: int) -> Random:
+    """Likewise, of the rarer operators."""
+    return random_model(seed, FUNCTIONS)
+
+
+def random_model(seed: int, steps: Sequence[Step] = STEPS) -> Random:
+    """The same model for the same seed: one to six operators or more over one to three inputs. It need not read all."""
     draft = Draft(np.random.default_rng(seed))
     first = _kind(draft)
     kinds = [first, *(first if draft.chance(0.6) else _kind(draft) for _ in range(draft.choice(0, 0, 0, 1, 1, 2)))]
@@ -35,7 +42,7 @@ def random_model(seed: int) -> Random:
     wanted = draft.integer(1, 6)
     while len(draft.operators) < wanted:
         index = draft.frontier[-1] if draft.chance(0.7) else draft.choice(*draft.frontier)
-        draft.choice(*STEPS)(draft, index, draft.tensors[index])
+        draft.choice(*steps)(draft, index, draft.tensors[index])
     rows = tuple(random_rows(draft, shape, dtype) for dtype, shape in kinds)
     return Random(Model(f"random_{seed}.tflite", draft.finish(_more_outputs(draft))), rows)
 
