@@ -20,14 +20,14 @@ from compiler.compile import compile_model
 from compiler.model import Model
 from compiler.settings import Optimize, Settings
 from qemu.profile import profile
-from toolchain.columns import Column
 from toolchain.commands.profile import random_rows
 from toolchain.emulation import Built
 from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
-from toolchain.report import read_report
+from toolchain.report.columns import Column
+from toolchain.report.contents import read_report
+from toolchain.report.terminal import Terminal
 from toolchain.target import target_of
-from toolchain.terminal import Terminal
 
 ROWS = 4
 SECONDS = 1800.0

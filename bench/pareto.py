@@ -17,8 +17,8 @@ from bench.anchors import ANCHORS, BOARDS, FOLDER, MODELS
 from bench.models import measure
 from compiler.model import Model
 from compiler.settings import Optimize
-from toolchain.cycles import timings
 from toolchain.files import write_text
+from toolchain.measure.cycles import timings
 from toolchain.request import ROOT
 
 RESULTS, TEXT = ROOT / "docs" / "performance.json", ROOT / "docs" / "PERFORMANCE.md"

@@ -20,12 +20,12 @@ from boards.loader import load_board
 from compiler.compile import compile_model, prepare
 from compiler.model import Model
 from compiler.settings import Optimize, Settings
-from toolchain.columns import Column
 from toolchain.firmware import FirmwareResult, build_firmware
 from toolchain.options import FirmwareOptions
+from toolchain.report.columns import Column
+from toolchain.report.terminal import Terminal
 from toolchain.request import ROOT
 from toolchain.target import target_of
-from toolchain.terminal import Terminal
 
 BESIDE_WEIGHTS = 6 * 1024
 SPEED_CODE = 14 * 1024

@@ -23,13 +23,13 @@ from compiler.compile import compile_model
 from compiler.model import Model
 from compiler.settings import Settings
 from qemu.depth import Depth, measure_depth
-from toolchain.columns import Column
 from toolchain.firmware import build_firmware
 from toolchain.fit import DoesNotFit
 from toolchain.options import FirmwareOptions
+from toolchain.report.columns import Column
+from toolchain.report.terminal import Terminal
 from toolchain.request import ROOT
 from toolchain.target import settings_of, target_of
-from toolchain.terminal import Terminal
 
 MOST = 1.25
 """The bound, over what was used."""

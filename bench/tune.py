@@ -25,11 +25,11 @@ from compiler.kernels.compact import quick
 from compiler.model import Model
 from compiler.pricing import cost_file, still_known
 from toolchain.files import write_text
-from toolchain.measuring import Candidate, candidates_in, unknown
+from toolchain.measure.calls import Candidate, candidates_in, unknown
+from toolchain.measure.search import search
+from toolchain.report.terminal import Terminal
 from toolchain.request import ROOT
-from toolchain.searching import search
 from toolchain.target import target_of
-from toolchain.terminal import Terminal
 
 BOARDS = {
     "armv6m": "qemu_m0",

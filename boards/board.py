@@ -135,7 +135,7 @@ class Board:
     """The vendor's handler names of the chip's own interrupts, from slot 16 of the vector table on; '' is reserved.
     The 16 slots before belong to the core, so to the start-up template."""
     image: str
-    """What the boot ROM wants of an image (toolchain/forms.py): 'plain' is nothing."""
+    """What the boot ROM wants of an image (toolchain/images/forms.py): 'plain' is nothing."""
     simulator: str
     """What the simulator of the tests (tests/simulator) calls the chip; empty where it lacks chip or UART."""
     emulator: Emulator

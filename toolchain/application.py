@@ -13,7 +13,7 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from compiler.errors import UserError
-from toolchain.forbidden import need_of
+from toolchain.elf.forbidden import need_of
 from toolchain.gcc import CompileError, Compiler
 
 C_PLUS_PLUS = (".cc", ".cpp", ".cxx")

@@ -20,8 +20,8 @@ from qemu.machine import Emulation, EmulatorError
 from qemu.profile import WINDOW
 from qemu.stack import StackRegion
 from toolchain.files import write_text
-from toolchain.page import page
-from toolchain.report import read_report, write_report
+from toolchain.report.contents import read_report, write_report
+from toolchain.report.page import page
 from toolchain.request import Request
 from toolchain.rows import Samples, TensorForm, split_outputs
 

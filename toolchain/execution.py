@@ -20,7 +20,7 @@ from toolchain.emulation import Built, forms_of, powered
 from toolchain.firmware import build_firmware
 from toolchain.host import HostProcess, job_of, read_job
 from toolchain.options import FirmwareOptions
-from toolchain.report import read_report
+from toolchain.report.contents import read_report
 from toolchain.request import HostRequest, Request
 from toolchain.rows import Samples, TensorForm, split_outputs
 from toolchain.target import target_of

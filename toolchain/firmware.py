@@ -10,19 +10,19 @@ from boards.board import Board
 from compiler.artifact import CompiledModel
 from toolchain import sources
 from toolchain.application import compile_application
-from toolchain.archive import write_archive
 from toolchain.bundle import Bundle
-from toolchain.elf_checks import check_image
+from toolchain.elf.archive import write_archive
+from toolchain.elf.checks import check_image
+from toolchain.elf.sizes import Sizes, sizes_of
 from toolchain.files import write_bytes, write_text
 from toolchain.gcc import GENERATED_FLAGS, Compiler, compiler_for
-from toolchain.images import write_images
+from toolchain.images.files import write_images
 from toolchain.link import Image, Inputs, link_image
 from toolchain.listings import write_listings
 from toolchain.options import FirmwareOptions
-from toolchain.report import report_of, write_report
+from toolchain.report.contents import report_of, write_report
 from toolchain.site import board_site, twin_site
-from toolchain.sizes import Sizes, sizes_of
-from toolchain.stack import StackBound
+from toolchain.stack.bound import StackBound
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from compiler.errors import CheckFailed
 from toolchain.host_worker import Job
 from toolchain.listings import write_listings
 from toolchain.products import HOST_OBJECTS
-from toolchain.report import host_report_of, write_report
+from toolchain.report.contents import host_report_of, write_report
 from toolchain.request import ROOT, HostRequest
 
 

@@ -10,19 +10,19 @@ from pathlib import Path
 from boards.board import Memory
 from compiler.errors import UserError
 from toolchain import sources
-from toolchain.archive import check_libraries
-from toolchain.boot2 import checked_boot2, header_data
 from toolchain.bundle import Bundle
-from toolchain.disassembly import Code, disassemble
-from toolchain.elf import Elf, read_elf, section_bytes
+from toolchain.elf.archive import check_libraries
+from toolchain.elf.disassembly import Code, disassemble
+from toolchain.elf.file import Elf, read_elf, section_bytes
 from toolchain.files import write_text
 from toolchain.fit import DoesNotFit, Overflow
-from toolchain.forms import form_of
 from toolchain.gcc import GENERATED_FLAGS, Compiler
+from toolchain.images.boot2 import checked_boot2, header_data
+from toolchain.images.forms import form_of
 from toolchain.layout import Layout, layouts
 from toolchain.options import FirmwareOptions
 from toolchain.site import Site
-from toolchain.stack import StackBound, stack_bound
+from toolchain.stack.bound import StackBound, stack_bound
 
 SPARE_BYTES = 1 << 28
 """By how much regions grow for the link that shows the code, so that what does not fit can be measured too."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from boards.board import Board
-from toolchain.forms import form_of
+from toolchain.images.forms import form_of
 
 HOST_OBJECTS = "objects.zip"
 """What the building machine runs."""

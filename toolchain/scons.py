@@ -240,7 +240,7 @@ def _command(name: str, request: ModelRequest | BoardRequest | None) -> Callable
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
     from toolchain.commands import command
-    from toolchain.terminal import show_commands
+    from toolchain.report.terminal import show_commands
 
     if request is not None and request.verbose:
         show_commands()

@@ -16,8 +16,8 @@ from compiler.selftest import tolerance
 from toolchain.benchmark import Sent, check_benchmark
 from toolchain.bundle import Bundle
 from toolchain.cnames import identifier
-from toolchain.forms import FORMS, Form, form_of
 from toolchain.guard import Protection, guard_of
+from toolchain.images.forms import FORMS, Form, form_of
 from toolchain.layout import Layout
 from toolchain.options import FirmwareOptions
 from toolchain.site import Site
@@ -205,7 +205,7 @@ def runtime() -> str:
 
 
 def boot(name: str, site: Site) -> str:
-    """A part of the image for the boot ROM (toolchain/forms.py)."""
+    """A part of the image for the boot ROM (toolchain/images/forms.py)."""
     return render(f"startup/{name}.S", {"board": site.board, "flash": site.flash})
 
 

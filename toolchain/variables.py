@@ -19,10 +19,10 @@ from compiler.settings import Optimize
 from toolchain.application import SOURCES, application_sources
 from toolchain.benchmark import BENCHMARKS
 from toolchain.bundle import check_names
+from toolchain.measure.tuning import read_tuning
 from toolchain.request import HOST, ROOT, BoardRequest, HostRequest, Request
 from toolchain.serial_link import read_link
 from toolchain.site import board_site
-from toolchain.tuning import read_tuning
 
 _LONGEST = 200
 """Bytes of a build folder's name: file systems take 255, and temporary names are longer than it."""

@@ -19,7 +19,7 @@ from qemu.machine import Emulation
 from qemu.stack import StackRegion
 from tests.firmware.fake import fake_model
 from toolchain.bundle import Bundle
-from toolchain.elf import read_elf
+from toolchain.elf.file import read_elf
 from toolchain.firmware import FirmwareResult, build_firmware
 from toolchain.options import FirmwareOptions
 from toolchain.target import target_of

@@ -17,7 +17,7 @@ from compiler.artifact import ArenaTensor, CompiledModel
 from compiler.errors import UserError
 from tests.firmware.fake import fake_model
 from toolchain import sources
-from toolchain.archive import check_libraries, write_archive
+from toolchain.elf.archive import check_libraries, write_archive
 from toolchain.firmware import build_firmware
 from toolchain.fit import DoesNotFit
 from toolchain.gcc import Compiler, compiler_for

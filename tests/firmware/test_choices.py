@@ -18,10 +18,10 @@ from compiler.errors import UserError
 from qemu.symbols import Symbols
 from tests.firmware.emulated import booted
 from tests.firmware.fake import fake_model
-from toolchain.elf import read_elf
+from toolchain.elf.file import read_elf
 from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
-from toolchain.stack import is_jump, jump_offset
+from toolchain.stack.bound import is_jump, jump_offset
 
 
 def bank(name: str, memory: str) -> Memory:

@@ -20,7 +20,7 @@ from tests.streaming import ROW, expected_windows, window_graph
 from toolchain.benchmark import BENCHMARKS
 from toolchain.firmware import FirmwareResult, build_firmware
 from toolchain.options import FirmwareOptions
-from toolchain.report import read_report
+from toolchain.report.contents import read_report
 from toolchain.target import target_of
 
 COMPACT = FirmwareOptions(console="compact")

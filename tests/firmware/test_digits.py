@@ -16,7 +16,7 @@ from tests.support import ROOT
 from toolchain.emulation import Built, powered
 from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
-from toolchain.report import read_report
+from toolchain.report.contents import read_report
 from toolchain.rows import Samples
 from toolchain.target import settings_of, target_of
 

@@ -16,10 +16,10 @@ from qemu.machine import Emulation
 from qemu.symbols import Symbols
 from tests.firmware.emulated import booted
 from tests.firmware.fake import fake_model
-from toolchain.decode import decode_fault
+from toolchain.elf.faults import decode_fault
 from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
-from toolchain.report import read_report
+from toolchain.report.contents import read_report
 
 UNDEFINED = '__asm__ volatile("udf #0");'
 MISALIGNED = '__asm__ volatile("CODE" :: "r"(fake_arena + 1) : "r2", "r3", "memory");'

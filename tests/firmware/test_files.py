@@ -18,11 +18,11 @@ from qemu.symbols import Symbols
 from tests.firmware.emulated import booted
 from tests.firmware.fake import fake_model
 from tests.firmware.fake_state import state_model
-from toolchain.boot2 import crc32_mpeg2
-from toolchain.disassembly import disassemble
-from toolchain.elf import read_elf
+from toolchain.elf.disassembly import disassemble
+from toolchain.elf.file import read_elf
 from toolchain.firmware import build_firmware
 from toolchain.gcc import compiler_for
+from toolchain.images.boot2 import crc32_mpeg2
 from toolchain.options import FirmwareOptions
 
 

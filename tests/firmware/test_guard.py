@@ -18,14 +18,14 @@ from tests.firmware.fake import fake_model
 from tests.firmware.test_faults import listen
 from tests.support import ROOT
 from toolchain import link
-from toolchain.decode import decode_fault
-from toolchain.disassembly import Code
-from toolchain.elf import Elf
+from toolchain.elf.disassembly import Code
+from toolchain.elf.faults import decode_fault
+from toolchain.elf.file import Elf
 from toolchain.firmware import build_firmware
 from toolchain.guard import Protection, guard_of
 from toolchain.options import FirmwareOptions
-from toolchain.report import read_report
-from toolchain.stack import StackBound, stack_bound
+from toolchain.report.contents import read_report
+from toolchain.stack.bound import StackBound, stack_bound
 from toolchain.target import settings_of, target_of
 
 TOO_DEEP = """

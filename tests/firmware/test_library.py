@@ -21,7 +21,7 @@ from qemu.machine import Emulation
 from toolchain.firmware import build_firmware
 from toolchain.library import archive_folder, write_library
 from toolchain.options import FirmwareOptions
-from toolchain.report import read_report
+from toolchain.report.contents import read_report
 from toolchain.target import target_of
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from compiler.model import Model
 from compiler.settings import Optimize, Settings
 from tests.support import shared_dir
 from tests.tflite_files import FileOperator, FileTensor, tflite_file
-from toolchain.elf import read_elf
+from toolchain.elf.file import read_elf
 from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
 from toolchain.target import target_of

@@ -14,7 +14,7 @@ from compiler.compile import compile_model
 from compiler.model import Model
 from tests.firmware.emulated import booted
 from tests.support import ROOT, shared_dir
-from toolchain.archive import pulled_members
+from toolchain.elf.archive import pulled_members
 from toolchain.firmware import build_firmware
 from toolchain.options import FirmwareOptions
 from toolchain.target import target_of

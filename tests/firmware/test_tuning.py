@@ -18,9 +18,9 @@ from compiler.pricing import instructions_of
 from compiler.settings import Optimize, Settings
 from qemu.profile import profile
 from tests.support import ROOT
-from toolchain import searching
 from toolchain.firmware import build_firmware
-from toolchain.measuring import candidates_in, unknown
+from toolchain.measure import search as searching
+from toolchain.measure.calls import candidates_in, unknown
 from toolchain.options import FirmwareOptions
 from toolchain.target import target_of
 

@@ -16,7 +16,7 @@ from tests.flash.smp_device import SmpDevice
 from tests.flash.stm32_device import Stm32Device
 from tests.flash.wch_device import WchDevice
 from tests.flash.xmodem_device import XmodemDevice
-from toolchain.mcuboot_image import with_header
+from toolchain.images.mcuboot import with_header
 
 RigDevice = Stm32Device | WchDevice | LpcDevice | SambaDevice | SmpDevice | NordicDfuDevice | XmodemDevice
 

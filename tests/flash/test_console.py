@@ -18,7 +18,7 @@ from tests.flash.emulator import emulator_pty
 from tests.flash.line import Line, plugged
 from tests.support import ROOT
 from toolchain.commands.monitor import decoder_of
-from toolchain.elf import read_elf
+from toolchain.elf.file import read_elf
 from toolchain.flash.port import open_port
 from toolchain.monitor import QUIT, Screen, monitor_port
 

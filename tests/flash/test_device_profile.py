@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.checkout import Checkout
 from tests.flash.emulator import emulator_pty
-from toolchain.report import read_report
+from toolchain.report.contents import read_report
 
 MODEL = "mnist_nano_int8"
 COUNTERS = {"qemu_m3": "SysTick", "microbit": "TIMER0 in steps of 16", "qemu_rv32imac": "mcycle"}

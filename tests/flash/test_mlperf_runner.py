@@ -16,7 +16,7 @@ from tests.cli.checkout import Checkout
 from tests.flash.emulator import emulator_pty
 from tests.flash.mlperf_runner import PERFORMANCE, Load, Runner, area_under_curve, read_samples
 from tests.support import shared_dir
-from toolchain.report import read_report
+from toolchain.report.contents import read_report
 
 BOARD = "qemu_m4f"
 MODELS = {

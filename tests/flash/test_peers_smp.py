@@ -11,7 +11,7 @@ import pytest
 from tests.flash.bench import PEERS, flashing_of, image, small
 from tests.flash.line import plugged
 from tests.flash.smp_device import SmpDevice
-from toolchain.mcuboot_image import hash_of, with_header
+from toolchain.images.mcuboot import hash_of, with_header
 
 SLOT = small(flashing_of("nrf52840dk_mcuboot"), 10)
 SECONDS = 60

@@ -16,7 +16,7 @@ from tests.flash.strangers import Babbling
 from toolchain.flash.errors import Garbage, Mismatch, NoAnswer, Refused, TooLong, WrongChip
 from toolchain.flash.protocol import Proof
 from toolchain.flash.smp_wire import LINE_TEXT, Assembler, lines
-from toolchain.mcuboot_image import HEADER_BYTES, hash_of, with_header
+from toolchain.images.mcuboot import HEADER_BYTES, hash_of, with_header
 
 SLOT = small(flashing_of("nrf52840dk_mcuboot"), 10)
 ROOM = 10 * 4096 - len(with_header(b""))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.fuzz.checks import contradictions, differences
 from tests.programs import core_boards
-from toolchain.oracles import find_oracles
+from toolchain.oracles.runtimes import find_oracles
 
 STEP = 100
 

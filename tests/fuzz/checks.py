@@ -18,9 +18,9 @@ from tests.fuzz.models import Random, random_model
 from tests.harness import run, target_for
 from tests.programs import Entry, batches, run_program
 from toolchain.comparison import compare
-from toolchain.cross_check import Computed, cross_check
 from toolchain.host import HostProcess, job_of
-from toolchain.oracles import Oracle
+from toolchain.oracles.cross_check import Computed, cross_check
+from toolchain.oracles.runtimes import Oracle
 from toolchain.rows import Samples
 
 Maker = Callable[[int], Random]

@@ -67,7 +67,7 @@ class Draft:
 
     def constant(
         self,
-        data: NDArray[Any],
+        data: NDArray[Any] | np.generic,
         scale: float = 0.0,
         scales: tuple[float, ...] = (),
         axis: int = 0,

@@ -34,7 +34,7 @@ def positive(draft: Draft, index: int, x: FileTensor) -> bool:
         return False
     squared, moved, y = (draft.add(x.shape, x.dtype) for _ in range(3))
     draft.operator("SQUARE", (index,), (squared,), "SquareOptions")
-    draft.operator("ADD", (squared, draft.constant(np.float32([0.25]))), (moved,), "AddOptions")
+    draft.operator("ADD", (squared, draft.constant(np.array([0.25], np.float32))), (moved,), "AddOptions")
     return draft.operator(draft.choice(*POSITIVE), (moved,), (y,))
 
 

@@ -22,7 +22,7 @@ from tests.fuzz.models import random_function, random_model
 from tests.harness import isa_of
 from tests.programs import core_boards
 from toolchain.host import HostProcess
-from toolchain.oracles import find_oracles
+from toolchain.oracles.runtimes import find_oracles
 
 SEEDS = range(80)
 FEW = range(40)

@@ -22,7 +22,7 @@ from qemu.machine import Emulation
 from toolchain.files import write_text
 from toolchain.firmware import FirmwareResult, build_firmware
 from toolchain.fit import DoesNotFit
-from toolchain.forms import form_of
+from toolchain.images.forms import form_of
 from toolchain.options import FirmwareOptions
 from toolchain.request import ROOT
 from toolchain.target import settings_of, target_of

@@ -7,8 +7,8 @@ import json
 
 from toolchain.files import write_text
 from toolchain.gcc import compiler_for
+from toolchain.report.terminal import Terminal
 from toolchain.request import ROOT, Request
-from toolchain.terminal import Terminal
 
 
 def compiledb(request: Request) -> None:

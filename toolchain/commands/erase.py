@@ -10,8 +10,8 @@ from toolchain.flash.fleet import conclude, on_each
 from toolchain.flash.port import Line, open_port
 from toolchain.flash.programs import PROGRAMS
 from toolchain.flash.progress import watched
+from toolchain.report.terminal import Terminal
 from toolchain.request import BoardRequest, flashing_of
-from toolchain.terminal import Terminal
 
 
 def erase(request: BoardRequest) -> None:

@@ -21,11 +21,11 @@ from toolchain.files import write_text
 from toolchain.firmware import build_firmware
 from toolchain.fit import DoesNotFit
 from toolchain.options import FirmwareOptions
-from toolchain.page import page
-from toolchain.report import read_report
+from toolchain.report.contents import read_report
+from toolchain.report.page import page
+from toolchain.report.terminal import Terminal
 from toolchain.request import HostRequest, Request
 from toolchain.target import target_of
-from toolchain.terminal import Terminal
 
 STAGES = {
     "read": "the model file",

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from boards.board import Board
 from boards.flashing import Flashing
-from toolchain.columns import Column
 from toolchain.device import greet
-from toolchain.elf import read_elf
+from toolchain.elf.file import read_elf
 from toolchain.flash import session
 from toolchain.flash.errors import FlashError
 from toolchain.flash.fleet import Result, conclude, on_each
@@ -17,9 +16,10 @@ from toolchain.flash.plan import Plan, image_of, plan_of
 from toolchain.flash.port import Line, open_port
 from toolchain.flash.programs import PROGRAMS
 from toolchain.flash.progress import Watcher, watched
+from toolchain.report.columns import Column
+from toolchain.report.terminal import Terminal
 from toolchain.request import Request, flashing_of
 from toolchain.serial_link import Link
-from toolchain.terminal import Terminal
 
 GREETINGS = 3
 

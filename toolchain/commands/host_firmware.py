@@ -8,9 +8,9 @@ from compiler.compile import compile_model
 from compiler.model import Model
 from toolchain.commands.firmware import STAGES, publish
 from toolchain.host import build_host
-from toolchain.report import read_report
+from toolchain.report.contents import read_report
+from toolchain.report.terminal import Terminal
 from toolchain.request import HostRequest
-from toolchain.terminal import Terminal
 
 
 def host_firmware(request: HostRequest) -> None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from compiler.errors import UserError
 from toolchain.comparison import compare
 from toolchain.execution import execution_of
+from toolchain.report.terminal import Terminal
 from toolchain.request import HostRequest, Request
 from toolchain.rows import check_output, read_samples, write_outputs
-from toolchain.terminal import Terminal
 
 
 def infer(request: Request | HostRequest) -> None:

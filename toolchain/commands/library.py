@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from toolchain.library import write_library
-from toolchain.report import read_report
+from toolchain.report.contents import read_report
+from toolchain.report.terminal import Terminal
 from toolchain.request import Request
-from toolchain.terminal import Terminal
 
 
 def library(request: Request) -> None:

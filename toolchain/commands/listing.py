@@ -7,9 +7,9 @@ from boards.board import MemoryKind
 from boards.loader import board_names, load_board
 from compiler.ops import operators
 from compiler.ops.definition import rule
-from toolchain.columns import Column
+from toolchain.report.columns import Column
+from toolchain.report.terminal import Terminal
 from toolchain.request import HOST, HOST_TARGETS
-from toolchain.terminal import Terminal
 
 
 def list_boards() -> None:

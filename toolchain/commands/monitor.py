@@ -6,12 +6,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-from toolchain.decode import decode_fault
+from toolchain.elf.faults import decode_fault
 from toolchain.flash.port import Line, open_port
 from toolchain.monitor import Decoder, Screen, keyboard, monitor_port
-from toolchain.report import read_report
+from toolchain.report.contents import read_report
+from toolchain.report.terminal import Terminal
 from toolchain.request import BoardRequest
-from toolchain.terminal import Terminal
 
 
 def decoder_of(elf: Path) -> Decoder:

@@ -13,17 +13,17 @@ from qemu.console import ConsoleError, CycleCount
 from qemu.machine import EmulatorError
 from qemu.profile import Profile, ProfileError
 from qemu.profile import profile as count_instructions
-from toolchain.columns import Column
-from toolchain.cycles import Timing, estimate, timing_of
 from toolchain.device import connected
-from toolchain.disassembly import disassemble
+from toolchain.elf.disassembly import disassemble
 from toolchain.emulation import Built, require_console
 from toolchain.gcc import compiler_for
-from toolchain.report import short_name
+from toolchain.measure.cycles import Timing, estimate, timing_of
+from toolchain.report.columns import Column
+from toolchain.report.contents import short_name
+from toolchain.report.terminal import Terminal
 from toolchain.request import Request
 from toolchain.rows import TensorForm, read_samples
 from toolchain.serial_link import Link
-from toolchain.terminal import Terminal
 
 ROWS = 2
 SECONDS = 1800.0

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from compiler.errors import UserError
-from toolchain.columns import Column
-from toolchain.differences import Comparison, compare_reports
 from toolchain.emulation import Built
 from toolchain.files import write_text
-from toolchain.page import page
-from toolchain.report import SCHEMA, read_report
+from toolchain.report.columns import Column
+from toolchain.report.contents import SCHEMA, read_report
+from toolchain.report.differences import Comparison, compare_reports
+from toolchain.report.page import page
+from toolchain.report.terminal import Terminal
 from toolchain.request import Request
-from toolchain.terminal import Terminal
 
 
 def report(request: Request) -> None:

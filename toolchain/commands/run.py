@@ -14,9 +14,9 @@ from toolchain.commands.run_application import run_application
 from toolchain.comparison import Difference, compare
 from toolchain.device import connected
 from toolchain.emulation import Built, powered
+from toolchain.report.terminal import Terminal
 from toolchain.request import Request
 from toolchain.rows import Samples, read_samples
-from toolchain.terminal import Terminal
 
 SECONDS = 900.0
 

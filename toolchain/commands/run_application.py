@@ -9,10 +9,10 @@ import time
 from compiler.errors import CheckFailed, UserError
 from qemu.machine import Emulation, EmulatorError
 from qemu.stack import StackRegion
-from toolchain.decode import FAULT, decode_fault
+from toolchain.elf.faults import FAULT, decode_fault
 from toolchain.emulation import Built
+from toolchain.report.terminal import Terminal
 from toolchain.request import Request
-from toolchain.terminal import Terminal
 
 SECONDS = 10.0
 SILENCE = 2.0

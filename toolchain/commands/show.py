@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from toolchain.columns import Column
 from toolchain.emulation import Built
-from toolchain.report import read_report, short_name
+from toolchain.report.columns import Column
+from toolchain.report.contents import read_report, short_name
+from toolchain.report.terminal import Terminal
 from toolchain.request import ModelRequest, Request
-from toolchain.terminal import Terminal
 
 
 def size(request: Request) -> None:

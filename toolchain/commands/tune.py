@@ -18,12 +18,12 @@ from qemu.console import ConsoleError
 from qemu.machine import EmulatorError
 from qemu.profile import ProfileError
 from toolchain.files import write_text
-from toolchain.measuring import candidates_in, roomy_board, unknown
+from toolchain.measure.calls import candidates_in, roomy_board, unknown
+from toolchain.measure.search import search
+from toolchain.measure.tuning import read_tuning
+from toolchain.report.terminal import Terminal
 from toolchain.request import ROOT, Request
-from toolchain.searching import search
 from toolchain.target import target_of
-from toolchain.terminal import Terminal
-from toolchain.tuning import read_tuning
 
 
 def tune(request: Request) -> None:

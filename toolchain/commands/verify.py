@@ -18,12 +18,12 @@ from compiler.model import Model
 from compiler.reference import tensors_of_rows
 from compiler.selftest import generate_inputs
 from toolchain.comparison import compare
-from toolchain.cross_check import Computed, cross_check, first_divergence
 from toolchain.execution import Execution, execution_of
-from toolchain.oracles import find_oracles
+from toolchain.oracles.cross_check import Computed, cross_check, first_divergence
+from toolchain.oracles.runtimes import find_oracles
+from toolchain.report.terminal import Terminal
 from toolchain.request import HostRequest, Request
 from toolchain.rows import Samples, read_samples
-from toolchain.terminal import Terminal
 
 SEEDS = (1, 2, 3)
 NO_ORACLE = "no other runtime is installed; docs/VERIFY.md says how to install TFLite Micro and LiteRT"

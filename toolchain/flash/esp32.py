@@ -14,8 +14,8 @@ from pathlib import Path
 from compiler.errors import UserError
 from toolchain.flash.errors import FlashError
 from toolchain.flash.fleet import conclude, on_each
+from toolchain.report.terminal import Terminal
 from toolchain.request import Request
-from toolchain.terminal import Terminal
 
 _log = logging.getLogger("kiln.commands")
 PROOF = "Hash of data verified"

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TypeVar
 
 from boards.flashing import Flashing, Sector
-from toolchain.elf import ERASED
+from toolchain.elf.file import ERASED
 from toolchain.flash.agreement import agreed, compare, settled
 from toolchain.flash.errors import Damaged, FlashError, Garbage, NoAnswer, Protected
 from toolchain.flash.lpc_link import LOCKED, PROTECTED, Code, LpcLink

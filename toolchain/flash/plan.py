@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from boards.board import Board
 from boards.flashing import Flashing, Sector
 from compiler.errors import UserError
-from toolchain.elf import ERASED, Elf
-from toolchain.forms import form_of, stored
+from toolchain.elf.file import ERASED, Elf
+from toolchain.images.forms import form_of, stored
 
 MACHINES = {"arm": "EM_ARM", "riscv": "EM_RISCV"}
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, TextColumn
 
-from toolchain.terminal import Terminal
+from toolchain.report.terminal import Terminal
 
 STAGES = {
     "connect": "the boot loader",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from boards.flashing import Flashing, Sector
-from toolchain.elf import ERASED
+from toolchain.elf.file import ERASED
 from toolchain.flash.errors import (
     Damaged,
     FlashError,

@@ -32,7 +32,7 @@ from toolchain.flash.smp_wire import (
     Requests,
 )
 from toolchain.flash.streaming import Streaming
-from toolchain.mcuboot_image import hash_of
+from toolchain.images.mcuboot import hash_of
 
 T = TypeVar("T")
 USUAL_BUFFER, LEAST_BUFFER = 512, 93

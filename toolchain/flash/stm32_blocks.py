@@ -6,7 +6,7 @@ Data that is read has no checksum: once anything was disturbed, every block is r
 
 from __future__ import annotations
 
-from toolchain.elf import ERASED
+from toolchain.elf.file import ERASED
 from toolchain.flash.errors import Damaged, Garbage, NoAnswer, Refused
 from toolchain.flash.stm32_wire import TRIES, Command, Wire, address_phase, checked, complemented
 

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from toolchain.flash.errors import LinkLost, NoAnswer, WrongChip
+from toolchain.report.terminal import Terminal
 from toolchain.request import Request
-from toolchain.terminal import Terminal
 
 INFO = "INFO_UF2.TXT"
 BOARD_IDS = {"rp2040": "RPI-RP2", "rp2350": "RP2350"}

@@ -8,8 +8,8 @@ import pytest
 
 from boards.loader import load_board
 from compiler.errors import UserError
-from toolchain.archive import abi_faults, check_libraries, members, pulled_members
-from toolchain.elf import EF_RISCV_RVE, read_elf
+from toolchain.elf.archive import abi_faults, check_libraries, members, pulled_members
+from toolchain.elf.file import EF_RISCV_RVE, read_elf
 from toolchain.files import write_text
 from toolchain.gcc import compiler_for, run_tool
 

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates of cycles, against sums by hand from the manuals' tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from boards.loader import board_names, load_board
+from toolchain.elf.disassembly import Code, parse
+from toolchain.measure.cycles import estimate, timing_of, timings
+
+LOOP = """
+ 100:\t6801      \tldr\tr1, [r0, #0]
+ 102:\t6842      \tldr\tr2, [r0, #4]
+ 104:\t434a      \tmuls\tr2, r1
+ 106:\t3b01      \tsubs\tr3, #1
+ 108:\td1fa      \tbne.n\t100 <loop>
+ 10a:\tf000 f801 \tbl\t110 <next>
+ 10e:\tbdf0      \tpop\t{r4, r5, r6, r7, pc}
+"""
+RUNS = {0x100: 10, 0x102: 10, 0x104: 10, 0x106: 10, 0x108: 10, 0x10A: 1, 0x10E: 1}
+
+
+@dataclass(frozen=True)
+class Case:
+    core: str
+    cycles: int
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        # Ten times 2 + 1 for the loads, 1, 1, 1; nine branches taken; a call; five registers and a refill.
+        Case("cortex-m4f", 60 + 9 * 2 + 3 + 1 + 5 + 2),
+        Case("cortex-m3", 60 + 9 * 2 + 3 + 1 + 5 + 2),
+        # Loads do not overlap: 2 + 2.
+        Case("cortex-m0", 70 + 9 * 2 + 4 + 1 + 5 + 2),
+        Case("cortex-m0plus", 70 + 9 * 1 + 3 + 1 + 5 + 1),
+    ],
+    ids=lambda case: case.core,
+)
+def test_sums_by_hand(case: Case) -> None:
+    timing = timing_of(case.core)
+    assert timing is not None
+    assert estimate(timing, Code(parse(LOOP)), RUNS) == case.cycles
+
+
+def test_what_is_no_branch_is_not_taken_for_one() -> None:
+    timing = timing_of("cortex-m4")
+    assert timing is not None
+    text = " 100:\tf36f 0107 \tbfc\tr1, #0, #8\n 104:\t4a01      \tldr\tr2, [pc, #4]\n"
+    assert estimate(timing, Code(parse(text)), {0x100: 1, 0x104: 1}) == 1 + 2
+
+
+def test_tables_name_their_source_and_cores_once() -> None:
+    known = {load_board(name).core.name for name in board_names()}
+    named = [core for timing in timings() for core in timing.cores]
+    assert len(named) == len(set(named))
+    assert {"cortex-m0", "cortex-m3", "cortex-m4f"} <= set(named) <= known | {"cortex-m0plus"}
+    assert all(timing.source and timing.note and timing.rules for timing in timings())
+    assert timing_of("cortex-m55") is None
