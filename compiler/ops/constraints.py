@@ -71,6 +71,11 @@ def constant(position: int, what: str) -> Constraint:
     return stated(f"{what} must be constant.", check)
 
 
+def input_is_computed(view: OperatorView) -> str | None:
+    """The input is no constant: with a state, the outputs would change from run to run all the same."""
+    return f"'{view.input().name}' is constant" if view.input().is_constant else None
+
+
 def rank(position: int, *allowed: int) -> Constraint:
     """Input `position` has one of the ranks."""
 

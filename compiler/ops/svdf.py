@@ -24,7 +24,15 @@ from compiler.kernels.portable.loops import ELEMENTS, lanes_of
 from compiler.kernels.portable.svdf import QUAD, FloatSvdf, IntegerSvdf
 from compiler.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from compiler.ops.activation import Activation, float_range
-from compiler.ops.constraints import FLOAT, Q8, Q16, constant, int16_zero_points_are_zero, quantized_per_tensor
+from compiler.ops.constraints import (
+    FLOAT,
+    Q8,
+    Q16,
+    constant,
+    input_is_computed,
+    int16_zero_points_are_zero,
+    quantized_per_tensor,
+)
 from compiler.ops.definition import Array, OperatorDefinition, OperatorView
 
 WEIGHTS, TIME_WEIGHTS, BIAS, STATE = 1, 2, 3, 4
@@ -223,6 +231,7 @@ DEFINITIONS = (
         (
             five_inputs,
             types,
+            input_is_computed,
             constant(WEIGHTS, "The weights"),
             constant(TIME_WEIGHTS, "The weights over time"),
             constant(BIAS, "The bias"),

@@ -15,7 +15,7 @@ from compiler.isa import Isa
 from compiler.kernels.kernel import Lowered
 from compiler.ops import layers, lstm_float, lstm_integer
 from compiler.ops.activation import Activation
-from compiler.ops.constraints import FLOAT, Q8, Q16, int16_zero_points_are_zero
+from compiler.ops.constraints import FLOAT, Q8, Q16, input_is_computed, int16_zero_points_are_zero
 from compiler.ops.definition import Array, Constraint, OperatorDefinition, OperatorView
 from compiler.ops.lstm import BIASES, CELL, HIDDEN, INPUT_WEIGHTS, RECURRENT_WEIGHTS, LstmAttributes, sizes
 
@@ -130,6 +130,7 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     no_extra_inputs,
     needed_inputs,
     types,
+    input_is_computed,
     constants,
     consistent_shapes,
     moderate_biases,

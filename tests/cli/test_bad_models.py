@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from tests.cli.checkout import Checkout
@@ -137,3 +140,12 @@ def test_names_that_need_care_build(checkout: Checkout, name: str) -> None:
 def test_models_of_other_projects(checkout: Checkout, name: str, told: str) -> None:
     path = shared_dir("zoo") / "unsupported" / name
     checkout.run(ROOMY, f"model={path}").refused(told, name)
+
+
+def test_samples_that_expect_nothing(fresh: Checkout, tmp_path: Path) -> None:
+    """Beside the model they are there to be compared with."""
+    (tmp_path / "inputs_only.tflite").write_bytes(fully_connected(4, 2))
+    np.savez(tmp_path / "inputs_only.samples.npz", in0=np.zeros((3, 1, 4), np.int8))
+    found = fresh.run(ROOMY, f"model={tmp_path / 'inputs_only.tflite'}", "run")
+    assert found.code == 2
+    assert "have no expected outputs" in found.error and "inputs_only.samples.npz" in found.error

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from compiler.errors import CheckFailed
+from compiler.errors import CheckFailed, UserError
 from toolchain.commands.run_application import run_application
 from toolchain.comparison import Difference, compare
 from toolchain.device import connected
@@ -89,9 +89,18 @@ def _conclude(terminal: Terminal, built: Built, outcome: Outcome, samples: Sampl
 
 
 def _samples(model: Path, built: Built) -> Samples | None:
-    """Rows with their expected outputs from <model>.samples.npz beside the model file; None where there are none."""
+    """Rows with their expected outputs from <model>.samples.npz beside the model file; None where there is no such
+    file. UserError for inputs alone: there would be nothing to compare."""
     path = model.with_suffix(".samples.npz")
     if not path.is_file():
         return None
     samples = read_samples(path, built.inputs, built.outputs)
-    return samples if samples.outputs else None
+    if not samples.outputs:
+        raise UserError(
+            "the samples beside the model have no expected outputs",
+            where=path.name,
+            got="inputs alone",
+            allowed="out0, ... with a row for each of in0, ...",
+            hint=f"name them input={path.name} for infer or verify, and the file otherwise",
+        )
+    return samples

@@ -98,7 +98,10 @@ def serve(kernels: str, folder: Path) -> None:
         except Exception as refusal:
             error.write_text(str(refusal).strip() or type(refusal).__name__)
         else:
-            np.savez(answer, **{f"out{number}": array for number, array in enumerate(outputs)})
+            # Whole or absent: a worker may be killed while it writes.
+            unfinished = answer.with_suffix(".part.npz")
+            np.savez(unfinished, **{f"out{number}": array for number, array in enumerate(outputs)})
+            unfinished.replace(answer)
 
 
 def installed() -> list[str]:

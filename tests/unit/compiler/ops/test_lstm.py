@@ -139,6 +139,8 @@ def test_other_refusals() -> None:
         graph.with_tensors(replace(graph.tensor(CELL), quantization=graph.tensor(0).quantization))
     )
     assert "is no variable" in refused(graph.with_tensors(replace(graph.tensor(CELL), is_variable=False)))
+    constant = replace(graph.tensor(0), data=np.zeros(graph.tensor(0).shape, np.int8))
+    assert refused(graph.with_tensors(constant)).startswith("The input is no constant")
     assert "the input is UINT8" in refused(graph.with_tensors(replace(graph.tensor(0), dtype=DType.UINT8)))
     assert "input 1 is INT8" in refused(graph.with_tensors(replace(graph.tensor(0), dtype=DType.FLOAT32)))
 

@@ -65,6 +65,7 @@ def test_the_state_begins_at_its_zero_point() -> None:
     [
         (4, {"is_variable": False}, "Input 4 is a variable.: 't4' is none"),
         (4, {"dtype": DType.INT8}, "All is FLOAT32; or"),
+        (0, {"data": np.zeros((1, 4), np.int8)}, "The input is no constant"),
         (1, {"data": None}, "The weights must be constant."),
         (5, {"shape": (1, 5)}, "Input [batches, inputs]"),
     ],
