@@ -49,15 +49,15 @@ class Measured:
     stack: int
 
 
-def measure(model: Model, board_name: str, optimize: Optimize) -> Measured:
-    """Builds, runs and counts. UserError and CheckFailed where that fails."""
+def measure(model: Model, board_name: str, optimize: Optimize, inputs: int = ROWS) -> Measured:
+    """Builds, runs on random inputs and counts. UserError and CheckFailed where that fails."""
     board = load_board(board_name)
     compiled = compile_model(model, target_of(board.core), settings=Settings(optimize))
     with tempfile.TemporaryDirectory(prefix="tinykiln-") as name:
         folder = Path(name)
         result = build_firmware(board, compiled, folder, FirmwareOptions(optimize=optimize.value))
         built = Built(board, folder, read_report(result.report))
-        rows = random_rows(built.inputs, ROWS)
+        rows = random_rows(built.inputs, inputs)
         counted = profile(board, built.elf, built.prefix, len(compiled.dispatches), rows, SECONDS, built.input_places)
     if not counted.exact:
         raise SystemExit(f"this QEMU counts no instructions exactly: {counted.note}")

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
@@ -22,11 +23,14 @@ LIMITS = {"kws": 5.0, "vww": 15.0}
 """Seconds of a cold build on two processors."""
 AGAIN = 1.5
 """Seconds with nothing to do."""
+BOARD = "f4discovery"
+
+Times = tuple[float, float]
+"""Seconds by the clock, and of processors: on a busy machine the clock tells little."""
 
 
-def seconds(*arguments: str) -> tuple[float, float]:
-    """What the command line takes by the clock, and of processors: on a busy machine the clock tells little.
-    CalledProcessError where it fails."""
+def seconds(*arguments: str) -> Times:
+    """What the command line takes. CalledProcessError where it fails."""
     started, before = time.monotonic(), getrusage(RUSAGE_CHILDREN)
     command = [sys.executable, "-P", "-m", "SCons", "-Q", *arguments]
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
@@ -34,19 +38,23 @@ def seconds(*arguments: str) -> tuple[float, float]:
     return elapsed, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
+def builds(name: str, folder: Path, board: str) -> Iterator[tuple[str, Times, float]]:
+    """What is done, what it takes, and the seconds by the clock that it may take."""
+    path = folder / f"{MODELS[name]}.tflite"
+    shutil.rmtree(ROOT / "build" / board / path.stem, ignore_errors=True)
+    for what, most in (("cold build", LIMITS[name]), ("build with nothing to do", AGAIN)):
+        yield what, seconds(f"board={board}", f"model={path}"), most
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.times", description=__doc__)
-    parser.add_argument("--board", default="f4discovery")
+    parser.add_argument("--board", default=BOARD)
     parser.add_argument("--models", type=Path, default=FOLDER, help="folder of the MLPerf Tiny .tflite files")
     arguments = parser.parse_args()
     slow = False
-    for name, limit in LIMITS.items():
-        path = arguments.models / f"{MODELS[name]}.tflite"
-        shutil.rmtree(ROOT / "build" / arguments.board / path.stem, ignore_errors=True)
-        cold, again = (seconds(f"board={arguments.board}", f"model={path}") for _ in range(2))
-        told = ((f"{name} cold", cold, limit), (f"{name} with nothing to do", again, AGAIN))
-        for what, (elapsed, worked), most in told:
-            print(f"{what}: {elapsed:.1f} s ({worked:.1f} s of processors), at most {most}", flush=True)
+    for name in LIMITS:
+        for what, (elapsed, worked), most in builds(name, arguments.models, arguments.board):
+            print(f"{name}, {what}: {elapsed:.1f} s ({worked:.1f} s of processors), at most {most}", flush=True)
             slow |= elapsed > most
     return int(slow)
 
