@@ -26,7 +26,7 @@ _INTO_PC = ("ldmia", "ldr", "mov", "pop")
 @dataclass(frozen=True)
 class Rule:
     """Cycles of instructions whose whole mnemonic, without width and type suffixes, matches; with `registers` one more
-    for each of the list, with `pipelined` one less behind another such instruction."""
+    for each word of the list, with `pipelined` one less behind another such instruction."""
 
     mnemonics: str
     cycles: int
@@ -81,10 +81,15 @@ def _timing(path: Path) -> Timing:
 
 
 def _registers(instruction: Instruction) -> int:
-    """The number of registers in the list of an instruction."""
+    """The number of words in the register list of an instruction: a double is two."""
     listed = instruction.operands[instruction.operands.index("{") :].strip("{} ").split(",")
-    ranges = [_RANGE.fullmatch(one.strip()) for one in listed]
-    return sum(int(found[2]) - int(found[1]) + 1 if found else 1 for found in ranges)
+    return sum(_words(register.strip()) for register in listed)
+
+
+def _words(listed: str) -> int:
+    """Those of a register, or of a range of them."""
+    found = _RANGE.fullmatch(listed)
+    return (int(found[2]) - int(found[1]) + 1 if found else 1) * (2 if listed.startswith("d") else 1)
 
 
 def _taken(bare: str, instruction: Instruction, runs: Mapping[int, int]) -> int:

@@ -54,6 +54,26 @@ def test_what_is_no_branch_is_not_taken_for_one() -> None:
     assert estimate(timing, Code(parse(text)), {0x100: 1, 0x104: 1}) == 1 + 2
 
 
+@pytest.mark.parametrize(
+    ("core", "line", "cycles"),
+    [
+        # Tables 3-1 and 7-1 of the manual of Cortex-M4: all products of integers take a cycle.
+        ("cortex-m4f", "fb01 2103 \tmla\tr1, r1, r3, r2", 1),
+        ("cortex-m4f", "fb01 2113 \tmls\tr1, r1, r3, r2", 1),
+        ("cortex-m4f", "fbc2 0103 \tsmlal\tr0, r1, r2, r3", 1),
+        ("cortex-m3", "fb01 2103 \tmla\tr1, r1, r3, r2", 2),
+        # A register of double precision is two words.
+        ("cortex-m4f", "ed2d 8b04 \tvpush\t{d8-d9}", 1 + 4),
+        ("cortex-m4f", "ecbd 8b02 \tvpop\t{d8}", 1 + 2),
+        ("cortex-m4f", "ecf0 0a03 \tvldmia\tr0!, {s1-s3}", 1 + 3),
+    ],
+)
+def test_single_instructions(core: str, line: str, cycles: int) -> None:
+    timing = timing_of(core)
+    assert timing is not None
+    assert estimate(timing, Code(parse(f" 100:\t{line}\n")), {0x100: 1}) == cycles
+
+
 def test_tables_name_their_source_and_cores_once() -> None:
     known = {load_board(name).core.name for name in board_names()}
     named = [core for timing in timings() for core in timing.cores]
