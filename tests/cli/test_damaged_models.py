@@ -171,7 +171,12 @@ HUGE = 2_000_000_000
     [
         ("PAD", (0, 2), "PadOptions", {}),
         ("SPACE_TO_BATCH_ND", (0, 3, 2), "SpaceToBatchNDOptions", {}),
-        ("MAX_POOL_2D", (0,), "Pool2DOptions", {"FilterHeight": HUGE, "FilterWidth": 1, "StrideH": 1, "StrideW": 1}),
+        (
+            "MAX_POOL_2D",
+            (0,),
+            "Pool2DOptions",
+            {"Padding": 1, "FilterHeight": HUGE, "FilterWidth": 1, "StrideH": 1, "StrideW": 1},
+        ),
         ("ADD_N", (0, 4), "AddNOptions", {}),
         ("ADD_N", (0, -1), "AddNOptions", {}),
         ("SPLIT", (3, 0), "SplitOptions", {"NumSplits": 1}),
